@@ -1,0 +1,119 @@
+"""The one tree of errors, split by whose fault it is.
+
+Everything Palio raises on purpose is a :class:`PalioError`. Below it stand three branches:
+
+* :class:`CallerError` -- the caller passed something that cannot be used. It is a ``ValueError`` too,
+  so code that does not know Palio still handles it sensibly.
+* :class:`PeerError` -- bytes or messages that came from elsewhere broke the rules.
+* :class:`InternalError` -- Palio broke one of its own promises; please report it.
+
+Each message says what was wrong, where, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class PalioError(Exception):
+    """Base of every error that Palio raises on purpose."""
+
+
+class InternalError(PalioError):
+    """Palio broke one of its own invariants: a bug of ours, never the caller's or a peer's."""
+
+
+class CallerError(PalioError, ValueError):
+    """What the caller passed in cannot be used."""
+
+
+class InvalidNameError(CallerError):
+    """An attribute name that is empty, no string, or no valid Unicode."""
+
+
+class InvalidValueError(CallerError):
+    """A value outside the six types: NaN, an integer beyond 64 bits, a naive datetime, ..."""
+
+
+class InvalidConstraintError(CallerError):
+    """Type, operator and value of a constraint do not fit together."""
+
+
+class DuplicateNameError(CallerError):
+    """The same attribute name was given twice."""
+
+
+class LimitError(CallerError):
+    """Something is larger than a configured limit.
+
+    ``limit`` names the field of :class:`palio.model.limits.Limits`, ``allowed`` is its value and
+    ``actual`` what was found (a lower bound when counting stopped early).
+    """
+
+    def __init__(self, limit: str, allowed: int, actual: int, what: str) -> None:
+        self.limit = limit
+        self.allowed = allowed
+        self.actual = actual
+        super().__init__(f"{what}: {actual:,} where at most {allowed:,} are allowed (limit {limit!r})")
+
+
+class TextSyntaxError(CallerError):
+    """Text that is no filter, advertisement, pattern or notification.
+
+    ``line`` and ``column`` count from one; ``expected`` says what would have been accepted there. The
+    message shows the line with a caret under the place.
+    """
+
+    def __init__(self, problem: str, text: str, offset: int, expected: str = "") -> None:
+        self.problem = problem
+        self.offset = offset
+        self.expected = expected
+        self.line, self.column, source = _locate(text, offset)
+        shown, caret = _window(source, self.column)
+        message = f"line {self.line}, column {self.column}: {problem}"
+        if expected:
+            message += f"; expected {expected}"
+        super().__init__(f"{message}\n  {shown}\n  {' ' * caret}^")
+
+
+class PeerError(PalioError):
+    """What arrived from elsewhere broke the rules."""
+
+
+class DecodeError(PeerError, ValueError):
+    """Bytes that are no valid encoding. ``path`` says where in the document the fault lies."""
+
+    def __init__(self, problem: str, path: str = "") -> None:
+        self.problem = problem
+        self.path = path
+        super().__init__(f"{path}: {problem}" if path else problem)
+
+
+class DecodeLimitError(DecodeError):
+    """Encoded input larger than a configured limit; ``limit`` names it."""
+
+    def __init__(self, limit: str, allowed: int, what: str, path: str = "") -> None:
+        self.limit = limit
+        self.allowed = allowed
+        super().__init__(f"{what}: more than the {allowed:,} allowed (limit {limit!r})", path)
+
+
+_WINDOW = 72  # columns of source shown around a syntax error
+
+
+def _locate(text: str, offset: int) -> tuple[int, int, str]:
+    """Line, column (from one) and source line of an offset."""
+    line = text.count("\n", 0, offset) + 1
+    start = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    return line, offset - start + 1, text[start : end if end >= 0 else len(text)]
+
+
+def _window(source: str, column: int) -> tuple[str, int]:
+    """Cut a long source line around the column; return it with the caret's indentation."""
+    caret = column - 1
+    start = max(0, caret - _WINDOW // 2) if len(source) > _WINDOW else 0
+    shown = source[start : start + _WINDOW]
+    head = "..." if start else ""
+    tail = "..." if start + _WINDOW < len(source) else ""
+    # Control characters would move the caret; show a blank of the same width instead.
+    visible = "".join(character if character.isprintable() else " " for character in shown)
+    return head + visible + tail, caret - start + len(head)

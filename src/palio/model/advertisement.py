@@ -1,0 +1,102 @@
+"""Advertisements: what a publisher announces that it may publish."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from palio.errors import InvalidConstraintError
+from palio.model.conditions import ConstraintSet
+from palio.model.constraint import Constraint
+from palio.model.filter import Filter
+from palio.model.immutable import fill
+from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.notification import Notification
+from palio.model.operator import Operator
+from palio.model.sets.valueset import ValueSet, disjunction
+from palio.model.syntax.parser import parse_advertisement
+from palio.model.syntax.printer import print_constraints
+
+
+class Advertisement(ConstraintSet):
+    """Names with the values they may take; several constraints on one name are alternatives.
+
+    It announces the notifications all of whose attributes it mentions. None of them need be there:
+
+    >>> a = Advertisement.parse('event = "alarm" and event = "login" and integer level > 0')
+    >>> a.announces(Notification(event="login")), a.announces(Notification(event="alarm", user="eva"))
+    (True, False)
+    >>> a.relevant_to(Filter.parse("level > 3"))
+    True
+
+    The advertisement without constraints announces only the notification without attributes.
+    """
+
+    __slots__ = ("_hash", "_sets")
+
+    _hash: int | None
+    _sets: dict[str, ValueSet] | None
+
+    def __init__(self, constraints: Iterable[Constraint] = ()) -> None:
+        super().__init__(constraints)
+        for constraint in self.constraints:
+            if constraint.operator is Operator.ABSENT:
+                raise InvalidConstraintError(
+                    f"constraint on {constraint.name!r}: 'absent' has no meaning in an advertisement; leave the name out"
+                )
+        fill(self, "_sets", None)
+        fill(self, "_hash", None)
+
+    @classmethod
+    def parse(cls, text: str, limits: Limits = DEFAULT_LIMITS) -> Advertisement:
+        """Read a list of constraints, in either spelling; ``in`` lists alternatives.
+
+        >>> print(Advertisement.parse('event in ("alarm", "login"); user any'))
+        event = "alarm" and event = "login" and user any
+        """
+        return cls(parse_advertisement(text, limits))
+
+    def announces(self, notification: Notification) -> bool:
+        """Whether every attribute of the notification meets at least one constraint on its name."""
+        grouped = self.by_name()
+        return all(
+            any(constraint.matches_value(value) for constraint in grouped.get(name, ()))
+            for name, value in notification.items()
+        )
+
+    def value_sets(self) -> dict[str, ValueSet]:
+        """The values that are announced for each name, names that can take none left out: the canonical form."""
+        if self._sets is None:
+            sets = {name: disjunction(group) for name, group in self.by_name().items()}
+            fill(self, "_sets", {name: allowed for name, allowed in sets.items() if not allowed.is_empty})
+        assert self._sets is not None
+        return self._sets
+
+    def covers(self, other: Advertisement) -> bool:
+        """Whether this advertisement announces everything that the other one announces.
+
+        >>> Advertisement.parse("x any").covers(Advertisement.parse("x > 3 and x < 1"))
+        True
+        """
+        mine = self.value_sets()
+        return all(name in mine and mine[name].covers(allowed) for name, allowed in other.value_sets().items())
+
+    def relevant_to(self, filter: Filter) -> bool:
+        """Whether something announced here can match the filter."""
+        mine = self.value_sets()
+        return all(
+            wanted.absent or (name in mine and mine[name].meets(wanted)) for name, wanted in filter.value_sets().items()
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Advertisement):
+            return NotImplemented
+        return self.constraints == other.constraints or self.value_sets() == other.value_sets()
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            fill(self, "_hash", hash(frozenset(self.value_sets().items())))
+        assert self._hash is not None
+        return self._hash
+
+    def __str__(self) -> str:
+        return print_constraints(self.constraints)

@@ -1,0 +1,53 @@
+"""What filters and advertisements share: an ordered set of constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from palio.errors import InvalidConstraintError
+from palio.model.constraint import Constraint
+from palio.model.immutable import Immutable, fill
+
+
+class ConstraintSet(Immutable):
+    """Constraints in the order in which they were written, each once."""
+
+    __slots__ = ("constraints",)
+
+    constraints: tuple[Constraint, ...]
+
+    def __init__(self, constraints: Iterable[Constraint] = ()) -> None:
+        given = tuple(dict.fromkeys(constraints))
+        for constraint in given:
+            if not isinstance(constraint, Constraint):
+                raise InvalidConstraintError(
+                    f"{constraint!r} is no Constraint; {type(self).__name__}.parse(...) reads text"
+                )
+        fill(self, "constraints", given)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that the constraints speak of, sorted."""
+        return tuple(sorted({constraint.name for constraint in self.constraints}))
+
+    def by_name(self) -> dict[str, list[Constraint]]:
+        """The constraints on each name, names sorted."""
+        grouped: dict[str, list[Constraint]] = {name: [] for name in self.names}
+        for constraint in self.constraints:
+            grouped[constraint.name].append(constraint)
+        return grouped
+
+    def __iter__(self) -> Iterator[Constraint]:
+        return iter(self.constraints)
+
+    def __len__(self) -> int:
+        return len(self.constraints)
+
+    def __bool__(self) -> bool:
+        return True  # the empty filter is a filter like any other
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.parse({str(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.constraints,)

@@ -1,0 +1,131 @@
+"""A constraint: (name, type, operator, value) on one attribute."""
+
+from __future__ import annotations
+
+from palio.errors import InvalidConstraintError
+from palio.model.immutable import Immutable, fill
+from palio.model.operator import HOLDS, Operator
+from palio.model.syntax.printer import print_constraint
+from palio.model.value import CLASSES_OF, TYPE_OF, Type, Value, check_name, check_value
+
+_NUMERIC = (Type.INTEGER, Type.FLOAT, Type.NUMBER)
+_ABSENT_CLASSES: tuple[type, ...] = (type(None),)
+
+
+class Constraint(Immutable):
+    """One condition on one attribute; immutable and hashable.
+
+    Without a type it takes its value's family, so a number constrains integers and floats alike:
+
+    >>> Constraint("level", ">", 3).matches_value(3.5)
+    True
+    >>> Constraint("level", ">", 3, type="integer").matches_value(3.5)
+    False
+    >>> Constraint("user", "absent").matches_value(None)
+    True
+    """
+
+    __slots__ = ("classes", "name", "operator", "type", "value")
+
+    name: str
+    type: Type
+    operator: Operator
+    value: Value | None
+    classes: tuple[type, ...]
+    """Classes of the attribute values that fit; ``NoneType`` stands for absence."""
+
+    def __init__(
+        self, name: str, operator: Operator | str, value: Value | None = None, type: Type | str | None = None
+    ) -> None:
+        name = check_name(name)
+        operator = _operator(operator, name)
+        literal = _literal(name, operator, value)
+        fit = _fit_type(name, operator, literal, type)
+        fill(self, "name", name)
+        fill(self, "type", fit)
+        fill(self, "operator", operator)
+        fill(self, "value", literal)
+        fill(self, "classes", _ABSENT_CLASSES if operator is Operator.ABSENT else CLASSES_OF[fit])
+
+    def matches_value(self, value: Value | None) -> bool:
+        """Whether an attribute with this value (``None``: no such attribute) meets the constraint."""
+        return value.__class__ in self.classes and HOLDS[self.operator](value, self.value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Constraint):
+            return NotImplemented
+        return self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[str, Type, Operator, Value | None]:
+        # Literals of one type compare by value: "x = 5" and "x = 5.0" say the same.
+        return self.name, self.type, self.operator, self.value
+
+    def __str__(self) -> str:
+        return print_constraint(self)
+
+    def __repr__(self) -> str:
+        parts = [repr(self.name), repr(self.operator.value)]
+        if self.operator.takes_value:
+            parts.append(repr(self.value))
+        if self.type is not _default_type(self.operator, self.value):
+            parts.append(f"type={self.type.value!r}")
+        return f"Constraint({', '.join(parts)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Constraint, (self.name, self.operator.value, self.value, self.type.value)
+
+
+def _operator(operator: Operator | str, name: str) -> Operator:
+    try:
+        return Operator(operator)
+    except ValueError:
+        known = " ".join(known.value for known in Operator)
+        raise InvalidConstraintError(f"constraint on {name!r}: unknown operator {operator!r}; one of {known}") from None
+
+
+def _literal(name: str, operator: Operator, value: Value | None) -> Value | None:
+    if not operator.takes_value:
+        if value is not None:
+            raise InvalidConstraintError(f"constraint on {name!r}: operator {operator.value!r} takes no value")
+        return None
+    if value is None:
+        raise InvalidConstraintError(f"constraint on {name!r}: operator {operator.value!r} needs a value")
+    return check_value(value, f"constraint on {name!r}")
+
+
+def _default_type(operator: Operator, value: Value | None) -> Type:
+    if not operator.takes_value:
+        return Type.ANY
+    family = TYPE_OF[value.__class__]
+    return Type.NUMBER if family in _NUMERIC else family
+
+
+def _fit_type(name: str, operator: Operator, value: Value | None, asked: Type | str | None) -> Type:
+    """The constraint's type, after checking that type, operator and value go together."""
+    default = _default_type(operator, value)
+    if asked is None:
+        fit = default
+    else:
+        try:
+            fit = Type(asked)
+        except ValueError:
+            known = ", ".join(known.value for known in Type)
+            raise InvalidConstraintError(f"constraint on {name!r}: unknown type {asked!r}; one of {known}") from None
+    if operator is Operator.ABSENT and fit is not Type.ANY:
+        raise InvalidConstraintError(f"constraint on {name!r}: 'absent' takes no type, because nothing is there")
+    if operator.takes_value:
+        same_family = fit is default or (fit in _NUMERIC and default is Type.NUMBER)
+        if not same_family:
+            raise InvalidConstraintError(
+                f"constraint on {name!r}: a value of type {TYPE_OF[value.__class__].value} "
+                f"does not fit the type {fit.value}"
+            )
+    if operator.strings_only and fit is not Type.STRING:
+        raise InvalidConstraintError(
+            f"constraint on {name!r}: operator {operator.value!r} is for strings, not for {fit.value}"
+        )
+    return fit

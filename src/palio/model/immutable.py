@@ -1,0 +1,21 @@
+"""Values of the model never change once they are built."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class Immutable:
+    """Base of classes whose slots are filled once, through ``object.__setattr__``."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable")
+
+
+fill = object.__setattr__
+"""How a constructor (and nothing else) sets the slots of an :class:`Immutable`."""

@@ -1,0 +1,141 @@
+"""A notification: a set of typed attributes, and beside them an opaque payload and an envelope."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from palio.errors import DuplicateNameError, InvalidValueError
+from palio.model.envelope import Envelope, Payload
+from palio.model.immutable import Immutable, fill
+from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.syntax.parser import parse_notification
+from palio.model.syntax.printer import print_literal, print_name
+from palio.model.value import TYPE_OF, Type, Value, check_name, check_value
+
+
+class Notification(Immutable, Mapping[str, Value]):
+    """Attributes by name, in code-point order of the names; immutable and hashable.
+
+    Keywords are attributes, all of them; a mapping or pairs serve for names that are no Python identifiers:
+
+    >>> n = Notification({"sensor/id": 7}, event="alarm", level=5)
+    >>> n["level"], len(n), "user" in n
+    (5, 3, False)
+    >>> print(n)
+    event = "alarm"; level = 5; sensor/id = 7
+
+    Two notifications are equal when their attributes (types included) and payloads are. The envelope says which
+    publication it was; it takes no part in equality.
+
+    >>> Notification(level=5) == Notification(level=5.0)
+    False
+    """
+
+    __slots__ = ("_attributes", "_hash", "envelope", "payload")
+
+    _attributes: dict[str, Value]
+    _hash: int | None
+    payload: Payload | None
+    envelope: Envelope | None
+
+    def __init__(
+        self, attributes: Mapping[str, Value] | Iterable[tuple[str, Value]] = (), /, **keywords: Value
+    ) -> None:
+        pairs = list(attributes.items() if isinstance(attributes, Mapping) else attributes)
+        pairs.extend(keywords.items())
+        checked: dict[str, Value] = {}
+        for name, value in pairs:
+            name = check_name(name)
+            if name in checked:
+                raise DuplicateNameError(f"attribute {name!r} is given twice; a notification has each name once")
+            checked[name] = check_value(value, f"attribute {name!r}")
+        self._fill(dict(sorted(checked.items())), None, None)
+
+    def _fill(self, attributes: dict[str, Value], payload: Payload | None, envelope: Envelope | None) -> None:
+        fill(self, "_attributes", attributes)
+        fill(self, "_hash", None)
+        fill(self, "payload", payload)
+        fill(self, "envelope", envelope)
+
+    @classmethod
+    def of_checked(
+        cls, attributes: dict[str, Value], payload: Payload | None = None, envelope: Envelope | None = None
+    ) -> Notification:
+        """For decoders: attributes that were checked and sorted already, not looked at again."""
+        notification = cls.__new__(cls)
+        notification._fill(attributes, payload, envelope)
+        return notification
+
+    @classmethod
+    def parse(cls, text: str, limits: Limits = DEFAULT_LIMITS) -> Notification:
+        """Read a notification in text form, typed as in the papers or with plain literals.
+
+        >>> Notification.parse("string event = finance/exchanges/stock; float change = -4")
+        Notification(change=-4.0, event='finance/exchanges/stock')
+        """
+        return cls(parse_notification(text, limits))
+
+    def with_payload(self, data: bytes, content_type: str = "application/octet-stream") -> Notification:
+        """The same attributes with a payload that no filter sees.
+
+        >>> Notification(event="photo").with_payload(b"...", "image/png").payload
+        Payload(data=b'...', content_type='image/png')
+        """
+        return self.of_checked(self._attributes, Payload(data, content_type), self.envelope)
+
+    def with_envelope(self, envelope: Envelope) -> Notification:
+        """The same content in an envelope."""
+        if not isinstance(envelope, Envelope):
+            raise InvalidValueError(f"envelope: {type(envelope).__name__} is no Envelope")
+        return self.of_checked(self._attributes, self.payload, envelope)
+
+    @property
+    def attributes(self) -> Mapping[str, Value]:
+        """The attributes as a read-only mapping, sorted by name."""
+        return MappingProxyType(self._attributes)
+
+    def type_of(self, name: str) -> Type:
+        """The type of an attribute.
+
+        >>> Notification(level=5).type_of("level").value
+        'integer'
+        """
+        return TYPE_OF[self._attributes[name].__class__]
+
+    def __getitem__(self, name: str) -> Value:
+        return self._attributes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._attributes)
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Notification):
+            return NotImplemented
+        return (
+            self._attributes == other._attributes
+            and self.payload == other.payload
+            and [*map(type, self._attributes.values())] == [*map(type, other._attributes.values())]
+        )
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            fill(self, "_hash", hash((*self._attributes.items(), self.payload)))
+        return self._hash
+
+    def __str__(self) -> str:
+        return "; ".join(f"{print_name(name)} = {print_literal(value)}" for name, value in self._attributes.items())
+
+    def __repr__(self) -> str:
+        if all(name.isidentifier() for name in self._attributes):
+            inner = ", ".join(f"{name}={value!r}" for name, value in self._attributes.items())
+        else:
+            inner = repr(self._attributes)
+        payload = f".with_payload(<{len(self.payload.data)} bytes>)" if self.payload else ""
+        return f"Notification({inner}){payload}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Notification.of_checked, (self._attributes, self.payload, self.envelope)

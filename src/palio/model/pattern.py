@@ -1,0 +1,82 @@
+"""Patterns: sequences of filters, matched by sequences of notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from palio.errors import CallerError, TextSyntaxError
+from palio.model.filter import NOTHING, Filter
+from palio.model.immutable import Immutable, fill
+from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.syntax.parser import parse_pattern
+
+
+class Pattern(Immutable):
+    """One filter after another; immutable and hashable.
+
+    >>> p = Pattern.parse('symbol = "MSFT" and change < 0 then symbol = "NSCP" and change > 0')
+    >>> len(p), p.covers(Pattern.parse('symbol = "MSFT" and change < -1 then symbol = "NSCP" and change > 0'))
+    (2, True)
+    """
+
+    __slots__ = ("filters",)
+
+    filters: tuple[Filter, ...]
+
+    def __init__(self, filters: Iterable[Filter]) -> None:
+        given = tuple(filters)
+        if not given:
+            raise CallerError("a pattern needs at least one filter")
+        for filter in given:
+            if not isinstance(filter, Filter):
+                raise CallerError(f"{filter!r} is no Filter; Pattern.parse(...) reads text")
+        fill(self, "filters", given)
+
+    @classmethod
+    def parse(cls, text: str, limits: Limits = DEFAULT_LIMITS) -> Pattern:
+        """Read filters joined by ``then`` or ``and then``.
+
+        >>> len(Pattern.parse("string a = x\\nand then\\nstring a = y"))
+        2
+        """
+        filters = []
+        for position, terms in enumerate(parse_pattern(text, limits), 1):
+            if len(terms) > 1:
+                raise TextSyntaxError(
+                    f"filter {position} of the pattern says {len(terms)} filters", text, 0, "one conjunction a position"
+                )
+            filters.append(Filter(terms[0]) if terms else NOTHING)
+        return cls(filters)
+
+    def covers(self, other: Pattern) -> bool:
+        """Whether both have the same length and each filter covers the other's at its position."""
+        return len(self.filters) == len(other.filters) and all(
+            mine.covers(theirs) for mine, theirs in zip(self.filters, other.filters, strict=True)
+        )
+
+    def is_satisfiable(self) -> bool:
+        """Whether some sequence matches."""
+        return all(filter.is_satisfiable() for filter in self.filters)
+
+    def __iter__(self) -> Iterator[Filter]:
+        return iter(self.filters)
+
+    def __len__(self) -> int:
+        return len(self.filters)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pattern):
+            return NotImplemented
+        return self.filters == other.filters
+
+    def __hash__(self) -> int:
+        return hash(self.filters)
+
+    def __str__(self) -> str:
+        return " then ".join(map(str, self.filters))
+
+    def __repr__(self) -> str:
+        return f"Pattern.parse({str(self)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Pattern, (self.filters,)

@@ -1,0 +1,54 @@
+"""Looking for many strings at once, in time linear in their number."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+_FEW = 8
+_SEPARATOR = "\ud800"  # a surrogate: in no valid string, so no match spans two texts
+
+
+class Needles:
+    """Strings to look for in, or at the end of, many texts.
+
+    >>> needles = Needles(["ab", "c"])
+    >>> needles.any_in("xaby"), needles.any_ends("xaby"), needles.any_ends("xc")
+    (True, False, True)
+    """
+
+    __slots__ = ("_lengths", "_strings")
+
+    def __init__(self, strings: Collection[str]) -> None:
+        self._strings = frozenset(strings)
+        self._lengths = sorted({len(string) for string in self._strings})
+
+    def any_in(self, text: str) -> bool:
+        """Whether one of the strings occurs in the text."""
+        if len(self._strings) <= _FEW:
+            return any(string in text for string in self._strings)
+        return any(
+            text[start : start + length] in self._strings
+            for length in self._lengths
+            for start in range(len(text) - length + 1)
+        )
+
+    def any_ends(self, text: str) -> bool:
+        """Whether the text ends with one of the strings."""
+        return any(
+            text[len(text) - length :] in self._strings for length in self._lengths if length <= len(text)
+        )
+
+
+def all_inside(needles: Collection[str], texts: Collection[str]) -> bool:
+    """Whether each of the needles occurs in one of the texts.
+
+    >>> all_inside(["b", "xy"], ["abc", "wxyz"]), all_inside(["cw"], ["abc", "wxyz"])
+    (True, False)
+    """
+    joined = _SEPARATOR.join(texts)
+    if len(needles) <= _FEW:
+        return all(needle in joined for needle in needles)
+    wanted = set(needles)
+    for length in {len(needle) for needle in wanted}:
+        wanted.difference_update(joined[start : start + length] for start in range(len(joined) - length + 1))
+    return not wanted

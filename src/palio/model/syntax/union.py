@@ -1,0 +1,99 @@
+"""Boolean combinations of constraints, spread out into unions of conjunctions.
+
+A term is a conjunction, a tuple of constraints; a union is a list of terms. Growth is bounded: a product that
+would give more terms than allowed is refused. Terms that contradict themselves are dropped as they arise, except
+where a plain conjunction contradicts itself as written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from palio.errors import LimitError
+from palio.model.constraint import Constraint
+from palio.model.limits import Limits
+from palio.model.operator import Operator
+from palio.model.sets.valueset import conjunction
+from palio.model.value import Type
+
+Term = tuple[Constraint, ...]
+Union = list[Term]
+
+EVERYTHING: Union = [()]
+NOTHING: Union = []
+
+_FAMILIES = (Type.STRING, Type.NUMBER, Type.BOOLEAN, Type.TIME, Type.BYTES)
+
+
+def selection(alternatives: Sequence[Constraint]) -> Union:
+    """What meets at least one of several constraints on one name."""
+    return _distinct((constraint,) for constraint in alternatives)
+
+
+def complement(alternatives: Sequence[Constraint]) -> Union:
+    """What meets none of several constraints on one name and of one type.
+
+    The attribute may be missing, may be of another type, or may be there and fail: that is the whole complement.
+
+    >>> [" and ".join(map(str, term)) for term in complement([Constraint("x", "=", 5)])]
+    ['x absent', 'x != 5', 'string x any', 'boolean x any', 'time x any', 'bytes x any']
+    """
+    first = alternatives[0]
+    name = first.name
+    if not first.operator.takes_value and first.type is Type.ANY:
+        return [(Constraint(name, first.operator.negation),)]
+    union: Union = [(Constraint(name, Operator.ABSENT),)]
+    if first.operator.takes_value:
+        union.append(tuple(Constraint(name, each.operator.negation, each.value, each.type) for each in alternatives))
+    return union + [(Constraint(name, Operator.ANY, type=other),) for other in _other_types(first.type)]
+
+
+def either(left: Union, right: Union, limits: Limits) -> Union:
+    """The union of two unions."""
+    return _bounded(_distinct([*left, *right]), limits)
+
+
+def both(left: Union, right: Union, limits: Limits) -> Union:
+    """The intersection of two unions: every term of one with every term of the other."""
+    if len(left) == len(right) == 1:
+        return _bounded([_conjoin(left[0], right[0])], limits)
+    result: Union = []
+    for first in left:
+        for second in right:
+            term = _conjoin(first, second)
+            if _may_hold(term, first, second):
+                result.append(term)
+        result = _bounded(_distinct(result), limits)
+    return result
+
+
+def _other_types(type: Type) -> list[Type]:
+    if type in (Type.INTEGER, Type.FLOAT):
+        rest = [family for family in _FAMILIES if family is not Type.NUMBER]
+        return [Type.FLOAT if type is Type.INTEGER else Type.INTEGER, *rest]
+    return [family for family in _FAMILIES if family is not type]
+
+
+def _conjoin(left: Term, right: Term) -> Term:
+    return tuple(dict.fromkeys(left + right))
+
+
+def _may_hold(term: Term, left: Term, right: Term) -> bool:
+    """Whether the term does not contradict itself on a name that both its origins speak of."""
+    shared = {constraint.name for constraint in left} & {constraint.name for constraint in right}
+    return not any(
+        conjunction(constraint for constraint in term if constraint.name == name).is_empty for name in sorted(shared)
+    )
+
+
+def _distinct(terms: Iterable[Term]) -> Union:
+    return list({frozenset(term): term for term in terms}.values())
+
+
+def _bounded(union: Union, limits: Limits) -> Union:
+    if len(union) > limits.union_filters:
+        raise LimitError("union_filters", limits.union_filters, len(union), "filters after expanding or, in and not")
+    longest = max(map(len, union), default=0)
+    if longest > limits.constraints:
+        raise LimitError("constraints", limits.constraints, longest, "constraints in one filter")
+    return union
