@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import pairwise
 
 from palio import Constraint, Operator
 
@@ -20,7 +21,7 @@ def alphabet(literals: Iterable[str]) -> list[str]:
     """The characters of the literals, one from each gap between them, the lowest and the highest."""
     used = sorted({"\0", LAST, *"".join(literals)})
     result = []
-    for low, high in zip(used, used[1:], strict=False):
+    for low, high in pairwise(used):
         result.append(low)
         between = ord(low) + 1 if low != "\ud7ff" else 0xE000
         if chr(between) != high:
@@ -83,7 +84,7 @@ def _order(literal: str, operator: Operator) -> Automaton:
     def accept(state: object) -> bool:
         equal = state == len(literal)
         prefixed = equal or state == "extends"
-        less = isinstance(state, int) and state < len(literal) or state == "less"
+        less = (isinstance(state, int) and state < len(literal)) or state == "less"
         return {
             Operator.EQ: equal,
             Operator.NE: not equal,
@@ -98,9 +99,7 @@ def _order(literal: str, operator: Operator) -> Automaton:
     return 0, step, accept
 
 
-def find_string(
-    constraints: Sequence[Constraint], accepts: Callable[[list[bool]], bool] = all
-) -> str | None:
+def find_string(constraints: Sequence[Constraint], accepts: Callable[[list[bool]], bool] = all) -> str | None:
     """A shortest string for which ``accepts`` says yes to which of the constraints hold; None if there is none."""
     machines = [automaton(constraint) for constraint in constraints]
     letters = alphabet([c.value for c in constraints if isinstance(c.value, str)])
@@ -122,6 +121,4 @@ def find_string(
 def string_counterexample(covering: Sequence[Constraint], covered: Sequence[Constraint]) -> str | None:
     """A string that meets all of the covered constraints and not all of the covering ones, if there is one."""
     split = len(covering)
-    return find_string(
-        [*covering, *covered], lambda holds: all(holds[split:]) and not all(holds[:split])
-    )
+    return find_string([*covering, *covered], lambda holds: all(holds[split:]) and not all(holds[:split]))

@@ -41,7 +41,7 @@ class Advertisement(ConstraintSet):
         for constraint in self.constraints:
             if constraint.operator is Operator.ABSENT:
                 raise InvalidConstraintError(
-                    f"constraint on {constraint.name!r}: 'absent' has no meaning in an advertisement; leave the name out"
+                    f"constraint on {constraint.name!r}: 'absent' means nothing in an advertisement; leave the name out"
                 )
         fill(self, "_sets", None)
         fill(self, "_hash", None)

@@ -28,11 +28,11 @@ class Constraint(Immutable):
     __slots__ = ("classes", "name", "operator", "type", "value")
 
     name: str
+    classes: tuple[type, ...]
+    """Classes of the attribute values that fit; ``NoneType`` stands for absence."""
     type: Type
     operator: Operator
     value: Value | None
-    classes: tuple[type, ...]
-    """Classes of the attribute values that fit; ``NoneType`` stands for absence."""
 
     def __init__(
         self, name: str, operator: Operator | str, value: Value | None = None, type: Type | str | None = None

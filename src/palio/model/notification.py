@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from keyword import iskeyword
 from types import MappingProxyType
 
 from palio.errors import DuplicateNameError, InvalidValueError
@@ -45,8 +46,8 @@ class Notification(Immutable, Mapping[str, Value]):
         pairs = list(attributes.items() if isinstance(attributes, Mapping) else attributes)
         pairs.extend(keywords.items())
         checked: dict[str, Value] = {}
-        for name, value in pairs:
-            name = check_name(name)
+        for given, value in pairs:
+            name = check_name(given)
             if name in checked:
                 raise DuplicateNameError(f"attribute {name!r} is given twice; a notification has each name once")
             checked[name] = check_value(value, f"attribute {name!r}")
@@ -124,13 +125,14 @@ class Notification(Immutable, Mapping[str, Value]):
     def __hash__(self) -> int:
         if self._hash is None:
             fill(self, "_hash", hash((*self._attributes.items(), self.payload)))
+        assert self._hash is not None
         return self._hash
 
     def __str__(self) -> str:
         return "; ".join(f"{print_name(name)} = {print_literal(value)}" for name, value in self._attributes.items())
 
     def __repr__(self) -> str:
-        if all(name.isidentifier() for name in self._attributes):
+        if all(name.isidentifier() and not iskeyword(name) for name in self._attributes):
             inner = ", ".join(f"{name}={value!r}" for name, value in self._attributes.items())
         else:
             inner = repr(self._attributes)

@@ -69,7 +69,7 @@ _PAIRS = [
 _NEGATIONS = {**dict(_PAIRS), **{right: left for left, right in _PAIRS}}
 
 
-def _always(value: object, literal: object) -> bool:
+def _always(_value: object, _literal: object) -> bool:
     return True
 
 

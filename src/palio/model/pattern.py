@@ -34,9 +34,9 @@ class Pattern(Immutable):
 
     @classmethod
     def parse(cls, text: str, limits: Limits = DEFAULT_LIMITS) -> Pattern:
-        """Read filters joined by ``then`` or ``and then``.
+        r"""Read filters joined by ``then`` or ``and then``.
 
-        >>> len(Pattern.parse("string a = x\\nand then\\nstring a = y"))
+        >>> len(Pattern.parse("string a = x\nand then\nstring a = y"))
         2
         """
         filters = []

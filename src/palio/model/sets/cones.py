@@ -1,7 +1,7 @@
-"""Strings in code-point order: prefixes as intervals, finite pieces, and what almost all members begin with.
+r"""Strings in code-point order: prefixes as intervals, finite pieces, and what almost all members begin with.
 
 The strings that begin with a prefix form an interval, here called its *cone*. Between a string ``s`` and
-``s + "\\0"`` there is nothing, so an interval ``[low, high)`` of strings is finite exactly when ``high`` is
+``s + "\0"`` there is nothing, so an interval ``[low, high)`` of strings is finite exactly when ``high`` is
 ``low`` followed by NULs; every other interval contains a whole cone.
 """
 
@@ -53,7 +53,7 @@ def split_finite(bounds: Bounds) -> tuple[Bounds, Bounds]:
     finite: list[str] = []
     infinite: list[str] = []
     for low, high in pieces(bounds):
-        (finite if _is_run(low, high) else infinite).extend([low] if high is None else [low, high])
+        (finite if _is_run(low, high) else infinite).extend(_interval(low, high))
     return tuple(finite), tuple(infinite)
 
 
@@ -72,11 +72,11 @@ def of_points(strings: Iterable[str]) -> Bounds:
 
 
 def essential_prefix(bounds: Bounds) -> str:
-    """The longest prefix that all but finitely many strings of an infinite set begin with.
+    r"""The longest prefix that all but finitely many strings of an infinite set begin with.
 
     >>> essential_prefix(("ab", "ac"))
     'ab'
-    >>> essential_prefix(("ab", "ac\\0"))  # all but "ac" itself
+    >>> essential_prefix(("ab", "ac\0"))  # all but "ac" itself
     'ab'
     """
     return os.path.commonprefix(
@@ -90,18 +90,29 @@ def settle(bounds: Bounds, is_free: Callable[[str], bool]) -> Bounds:
     A free string is one whose membership does not matter. Each follows the string right after it, so that two
     sets which differ only in free strings (and only in finitely many) settle to the same boundaries.
     """
-    lowered: list[Bounds] = []
-    for low, high in pieces(bounds):
-        while low.endswith("\0") and is_free(low[:-1]):
-            low = low[:-1]
-        lowered.append((low,) if high is None else (low, high))
-    settled: list[str] = []
-    for low, high in pieces(fold(union, lowered) if lowered else ()):
-        while high is not None and high > low and high.endswith("\0") and is_free(high[:-1]):
-            high = high[:-1]
-        if high != low:
-            settled.extend([low] if high is None else [low, high])
-    return tuple(settled)
+    lowered = [_interval(_lower(low, is_free), high) for low, high in pieces(bounds)]
+    joined = fold(union, [(), *lowered])
+    return sum((_interval(low, _retract(low, high, is_free)) for low, high in pieces(joined)), ())
+
+
+def _lower(low: str, is_free: Callable[[str], bool]) -> str:
+    """The lower end of an interval, moved down over free strings."""
+    while low.endswith("\0") and is_free(low[:-1]):
+        low = low[:-1]
+    return low
+
+
+def _retract(low: str, high: str | None, is_free: Callable[[str], bool]) -> str | None:
+    """The upper end of an interval, moved down over free strings, at most to its lower end."""
+    while high is not None and high > low and high.endswith("\0") and is_free(high[:-1]):
+        high = high[:-1]
+    return high
+
+
+def _interval(low: str, high: str | None) -> Bounds:
+    if low == high:
+        return ()
+    return (low,) if high is None else (low, high)
 
 
 def _is_run(low: str, high: str | None) -> bool:

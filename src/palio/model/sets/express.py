@@ -9,9 +9,11 @@ from typing import NamedTuple, Protocol
 
 from palio.model.constraint import Constraint
 from palio.model.operator import Operator
+from palio.model.sets import strings
 from palio.model.sets.cones import cone, cone_end
 from palio.model.sets.intervals import BOOLEAN, BYTES, FLOAT, INTEGER, STRING, TIME, Boundary, Bounds, Domain, pieces
-from palio.model.sets.valueset import EVERYTHING, NOTHING, PRESENT, ValueSet, conjunction
+from palio.model.sets.strings import StringSet
+from palio.model.sets.valueset import ABSENT, EVERYTHING, PRESENT, Orders, ValueSet, conjunction
 from palio.model.value import Type, Value, from_microseconds
 
 _Test = tuple[Operator, Value]
@@ -26,17 +28,15 @@ def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] |
         return ()
     if allowed == PRESENT:
         return (Constraint(name, Operator.ANY),)
-    if allowed == NOTHING._replace(absent=True):
+    if allowed == ABSENT:
         return (Constraint(name, Operator.ABSENT),)
-    spelling = _SPELLINGS.get(frozenset(field for field in _FIELDS if getattr(allowed, field) != getattr(NOTHING, field)))
-    if spelling is None or allowed.absent:
+    spelling = _SPELLINGS.get(frozenset(_filled_fields(allowed)))
+    if spelling is None:
         return None
-    if spelling.type is not Type.STRING:
-        tests = _order_tests(spelling, getattr(allowed, spelling.field))
-    elif allowed.string.shapes:
-        tests = _string_tests(spelling, allowed)
+    if spelling.type is Type.STRING:
+        tests = _string_tests(spelling, allowed.string)
     else:
-        tests = _order_tests(spelling, allowed.string.order)
+        tests = _order_tests(spelling, getattr(allowed.orders, spelling.field))
     try:
         chosen = list(islice(tests, most + 1))
     except _Unspeakable:
@@ -48,7 +48,16 @@ def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] |
     return constraints if len(constraints) <= most and conjunction(constraints) == allowed else None
 
 
-class _Unspeakable(Exception):
+def _filled_fields(allowed: ValueSet) -> Iterator[str]:
+    """Which parts of the set are not empty."""
+    if allowed.absent:
+        yield "absent"
+    yield from (field for field, bounds in zip(Orders._fields, allowed.orders, strict=True) if bounds)
+    if allowed.string != strings.NOTHING:
+        yield "string"
+
+
+class _Unspeakable(Exception):  # noqa: N818 (nobody outside sees it)
     """No conjunction of constraints leaves out just this."""
 
 
@@ -159,7 +168,6 @@ class _Spelling(NamedTuple):
     cuts: _Cuts
 
 
-_FIELDS = ("boolean", "integer", "float", "time", "bytes", "string")
 _SPELLINGS = {
     frozenset({"boolean"}): _Spelling(Type.BOOLEAN, "boolean", BOOLEAN, _BooleanCuts()),
     frozenset({"integer"}): _Spelling(Type.INTEGER, "integer", INTEGER, _DiscreteCuts()),
@@ -190,10 +198,10 @@ def _order_tests(spelling: _Spelling, bounds: Bounds) -> Iterator[_Test]:
         yield from cuts.hole(end, start)
 
 
-def _string_tests(spelling: _Spelling, allowed: ValueSet) -> Iterator[_Test]:
-    if allowed.string.order or len(allowed.string.shapes) > 1:
+def _string_tests(spelling: _Spelling, allowed: StringSet) -> Iterator[_Test]:
+    shape, *others = allowed.parts()
+    if others:
         raise _Unspeakable
-    (shape,) = allowed.string.shapes
     yield from _order_tests(spelling, shape.order)
     if shape.suffix:
         yield Operator.SUFFIX, shape.suffix

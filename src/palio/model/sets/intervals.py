@@ -1,4 +1,4 @@
-"""Sets of values of one ordered type, as sorted boundaries.
+r"""Sets of values of one ordered type, as sorted boundaries.
 
 A set is a tuple of strictly increasing boundaries ``(b0, b1, b2, ...)``: values from ``b0`` on are in, from
 ``b1`` on they are out again, from ``b2`` on in, and so forth. An odd number of boundaries means that the set
@@ -13,8 +13,8 @@ integer   v, v + 1                    discrete; literals that are no integers ro
 time      v, v + 1 (microseconds)     discrete
 boolean   0 or 1, that + 1            discrete
 float     (v, 0), (v, 1)              treated as dense: between any two literals there is a value
-string    v, v + "\\0"                 nothing lies between v and v followed by the lowest character
-bytes     v, v + b"\\0"                likewise
+string    v, v + "\0"                  nothing lies between v and v followed by the lowest character
+bytes     v, v + b"\0"                 likewise
 ========  ==========================  ==========================================================================
 """
 
@@ -48,12 +48,12 @@ class Domain(NamedTuple):
         return (self.bottom,)
 
     def select(self, operator: Operator, literal: Any) -> Bounds:
-        """The values that stand in an order relation to a literal.
+        r"""The values that stand in an order relation to a literal.
 
         >>> INTEGER.select(Operator.GT, 3.5)
         (4,)
         >>> STRING.select(Operator.LE, "b")
-        ('', 'b\\x00')
+        ('', 'b\x00')
         """
         below, above = self._clamp(self.below(literal)), self._clamp(self.above(literal))
         match operator:
@@ -157,10 +157,8 @@ def _sweep(left: Bounds, right: Bounds, keep: tuple[bool, bool, bool, bool]) -> 
     i = j = 0
     inside = False
     while i < len(left) or j < len(right):
-        if j == len(right) or (i < len(left) and left[i] <= right[j]):
-            boundary = left[i]
-        else:
-            boundary = right[j]
+        is_left = j == len(right) or (i < len(left) and left[i] <= right[j])
+        boundary = left[i] if is_left else right[j]
         i += i < len(left) and left[i] == boundary
         j += j < len(right) and right[j] == boundary
         if keep[2 * (i % 2) + j % 2] is not inside:

@@ -6,7 +6,7 @@ from palio.model.sets import intervals
 from palio.model.sets.cones import is_finite, points
 from palio.model.sets.intervals import EMPTY
 from palio.model.sets.strings import Shape, StringSet, conjoin
-from palio.model.sets.valueset import EVERYTHING, ValueSet
+from palio.model.sets.valueset import EVERYTHING, Orders, ValueSet
 
 
 def merge_sets(left: dict[str, ValueSet], right: dict[str, ValueSet]) -> dict[str, ValueSet] | None:
@@ -28,8 +28,8 @@ def _unite(left: ValueSet, right: ValueSet) -> ValueSet | None:
     strings = _unite_strings(left.string, right.string)
     if strings is None:
         return None
-    plain = map(intervals.union, left[1:6], right[1:6])
-    return ValueSet(left.absent or right.absent, *plain, strings)
+    orders = Orders._make(map(intervals.union, left.orders, right.orders))
+    return ValueSet(left.absent or right.absent, orders, strings)
 
 
 def _unite_strings(left: StringSet, right: StringSet) -> StringSet | None:

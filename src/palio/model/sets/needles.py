@@ -34,9 +34,7 @@ class Needles:
 
     def any_ends(self, text: str) -> bool:
         """Whether the text ends with one of the strings."""
-        return any(
-            text[len(text) - length :] in self._strings for length in self._lengths if length <= len(text)
-        )
+        return any(text[len(text) - length :] in self._strings for length in self._lengths if length <= len(text))
 
 
 def all_inside(needles: Collection[str], texts: Collection[str]) -> bool:

@@ -32,16 +32,22 @@ from palio.model.sets.strings import Shape, StringSet
 from palio.model.value import Type
 
 
+class Orders(NamedTuple):
+    """The allowed values of the types that are nothing but ordered."""
+
+    boolean: Bounds = EMPTY
+    integer: Bounds = EMPTY
+    float: Bounds = EMPTY
+    time: Bounds = EMPTY
+    bytes: Bounds = EMPTY
+
+
 class ValueSet(NamedTuple):
     """The allowed values of one attribute, type by type, and whether it may be missing."""
 
-    absent: bool
-    boolean: Bounds
-    integer: Bounds
-    float: Bounds
-    time: Bounds
-    bytes: Bounds
-    string: StringSet
+    absent: bool = False
+    orders: Orders = Orders()
+    string: StringSet = strings.NOTHING
 
     @property
     def is_empty(self) -> bool:
@@ -52,7 +58,7 @@ class ValueSet(NamedTuple):
         """Whether everything that the other allows is allowed here."""
         return self == other or (
             self.absent >= other.absent
-            and all(map(is_subset, other[_PLAIN], self[_PLAIN]))
+            and all(map(is_subset, other.orders, self.orders))
             and self.string.covers(other.string)
         )
 
@@ -60,15 +66,14 @@ class ValueSet(NamedTuple):
         """Whether something is allowed by both."""
         return (
             (self.absent and other.absent)
-            or any(map(intersection, self[_PLAIN], other[_PLAIN]))
+            or any(map(intersection, self.orders, other.orders))
             or self.string.meets(other.string)
         )
 
 
-_PLAIN = slice(1, 6)  # the fields whose sets are nothing but boundaries
-
-NOTHING = ValueSet(False, EMPTY, EMPTY, EMPTY, EMPTY, EMPTY, strings.NOTHING)
-PRESENT = ValueSet(False, BOOLEAN.full, INTEGER.full, FLOAT.full, TIME.full, BYTES.full, strings.EVERYTHING)
+NOTHING = ValueSet()
+ABSENT = ValueSet(absent=True)
+PRESENT = ValueSet(False, Orders(BOOLEAN.full, INTEGER.full, FLOAT.full, TIME.full, BYTES.full), strings.EVERYTHING)
 EVERYTHING = PRESENT._replace(absent=True)
 
 DOMAINS: dict[Type, tuple[tuple[str, Domain], ...]] = {
@@ -79,7 +84,7 @@ DOMAINS: dict[Type, tuple[tuple[str, Domain], ...]] = {
     Type.TIME: (("time", TIME),),
     Type.BYTES: (("bytes", BYTES),),
 }
-"""For each type with plain order: the fields of a :class:`ValueSet` that it fills."""
+"""For each type that is nothing but ordered: the fields of :class:`Orders` that it fills."""
 
 
 def conjunction(constraints: Iterable[Constraint]) -> ValueSet:
@@ -91,17 +96,17 @@ def conjunction(constraints: Iterable[Constraint]) -> ValueSet:
     if fields == _EVERY_FIELD:
         return PRESENT  # nothing but a bare "any"
     if fields == {"absent"}:
-        return NOTHING._replace(absent=True)
+        return ABSENT
     constraints = [constraint for constraint in constraints if constraint.operator.takes_value]
     if fields == {"string"}:
         selected = strings.conjoin([_string_shape(constraint) for constraint in constraints] or [Shape(STRING.full)])
-        return NOTHING._replace(string=selected)
+        return ValueSet(string=selected)
     allowed = {
         field: fold(intersection, [domain.select(each.operator, each.value) for each in constraints] or [domain.full])
         for field, domain in _DOMAIN_OF.items()
         if field in fields
     }
-    return NOTHING._replace(**allowed)
+    return ValueSet(orders=Orders(**allowed))
 
 
 def disjunction(constraints: Iterable[Constraint]) -> ValueSet:
@@ -121,7 +126,7 @@ def disjunction(constraints: Iterable[Constraint]) -> ValueSet:
     order = fold(union, [EMPTY, *(shape.order for shape in shapes if not shape.has_atoms)])
     matched = strings.unite(order, [shape for shape in shapes if shape.has_atoms and _is_possible(shape)])
     united = {field: fold(union, sets) for field, sets in allowed.items()}
-    return NOTHING._replace(string=matched, **united)
+    return ValueSet(orders=Orders(**united), string=matched)
 
 
 _DOMAIN_OF = {field: domain for domains in DOMAINS.values() for field, domain in domains}

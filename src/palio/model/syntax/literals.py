@@ -19,7 +19,8 @@ _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?(?:([Zz])|([+-])(\d\d):?(\d\d))"
 )
 PAPERS_INSTANT = re.compile(r"(?:[A-Z][a-z]{2},? )?([A-Z][a-z]{2}) +(\d\d?) (\d\d):(\d\d):(\d\d) ([A-Z]{1,4}) (\d{4})")
-_MONTHS = {name: i for i, name in enumerate("Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(), 1)}
+_MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
 _ZONES = {"UTC": 0, "GMT": 0, "UT": 0, "Z": 0, "EST": -5, "EDT": -4, "CST": -6, "CDT": -5, "MST": -7, "MDT": -6}
 _ZONES |= {"PST": -8, "PDT": -7}  # the zone names of RFC 822
 
@@ -36,7 +37,10 @@ def read_quoted(text: str, start: int, end: int) -> str:
             return chr(int(code, 16))
         if byte or short not in _SHORT_ESCAPES:
             raise TextSyntaxError(
-                f"unknown escape {match[0]!r} in a string", text, body + match.start(), r"\" \' \\ \/ \b \f \n \r \t \uXXXX"
+                f"unknown escape {match[0]!r} in a string",
+                text,
+                body + match.start(),
+                r"\" \' \\ \/ \b \f \n \r \t \uXXXX",
             )
         return _SHORT_ESCAPES[short]
 
@@ -103,7 +107,7 @@ def read_instant(text: str, start: int, end: int) -> datetime:
         offset = timedelta(hours=_ZONES[match[6]])
     else:
         raise TextSyntaxError(
-            "not an instant", text, start, "date, time and zone, such as 2026-07-02T19:30:00Z or 2026-07-02T19:30:00.5+02:00"
+            "not an instant", text, start, "date, time and zone, such as 2026-07-02T19:30:00Z or 2026-07-02T19:30+02:00"
         )
     try:
         return datetime(year, month, day, hour, minute, second, fraction, timezone(offset)).astimezone(UTC)

@@ -297,9 +297,8 @@ def _value(scanner: Scanner, type_word: Token | None, raw: bool) -> Token:
         if not token.text:
             raise scanner.error("missing value", token, 'a string ("" for the empty one)')
         return token
-    token = _SPECIAL_FORMS[wanted](scanner) if wanted in _SPECIAL_FORMS else None
-    if token is None:
-        token = scanner.next()
+    special = _SPECIAL_FORMS[wanted](scanner) if wanted in _SPECIAL_FORMS else None
+    token = special or scanner.next()
     if token.value is None or (wanted and not _fits(wanted, token.value)):
         raise scanner.unexpected(token, _EXPECTED_LITERALS[wanted])
     if type_word and type_word.text == "char" and len(str(token.value)) != 1:

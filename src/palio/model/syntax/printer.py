@@ -30,10 +30,10 @@ def print_name(name: str) -> str:
 
 
 def print_literal(value: Value) -> str:
-    """A literal of any type.
+    r"""A literal of any type.
 
-    >>> print(print_literal("a\\n"), print_literal(5), print_literal(5.0), print_literal(b"a\\xff"))
-    "a\\n" 5 5.0 b"a\\xff"
+    >>> print(print_literal("a\n"), print_literal(5), print_literal(5.0), print_literal(b"a\xff"))
+    "a\n" 5 5.0 b"a\xff"
     """
     match value:
         case bool():

@@ -1,0 +1,69 @@
+# Everything lands in .venv; nothing outside the repository changes, except that a missing compiler is installed when
+# run as root on Debian (it says so).
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test lint bench soak lock stubs clean
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.dev ## Install Palio and all that its development needs into .venv
+
+run: $(VENV)/.run ## Show Palio at work: a short guided tour in the terminal
+	$(BIN)/palio tour
+
+test: $(VENV)/.dev ## Run all tests, the examples in the documentation included
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+lint: $(VENV)/.dev ## Check style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
+	$(BIN)/palio bench model
+
+soak: $(VENV)/.dev ## Run long campaigns: SOAK=relations (the default)
+	$(BIN)/python -m tests.soak $(or $(SOAK),relations)
+
+lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
+	$(BIN)/uv pip compile $(LOCK) --group build -o locks/run.txt
+	$(BIN)/uv pip compile $(LOCK) --group build --extra server --extra dev -o locks/dev.txt
+	$(BIN)/uv pip compile $(LOCK) --extra spark -o locks/spark.txt
+
+LOCK := pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --upgrade \
+	--custom-compile-command "make lock"
+
+stubs: $(VENV)/.dev ## Write the type stub of the compiled core anew
+	$(BIN)/python -m nanobind.stubgen -m palio._core -o src/palio/_core.pyi
+
+clean: ## Remove everything that was built or installed
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -prune -exec rm -rf {} +
+
+# -- how the two environments come about: .run is what running needs, .dev adds tests and tools ------------------------
+
+$(VENV)/bin/python:
+	scripts/ensure-toolchain $(PYTHON)
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.run: locks/run.txt $(SOURCES) | $(VENV)/bin/python
+	@test -f $(VENV)/.dev || $(call install,locks/run.txt)
+	@$(install_palio)
+	@touch $@
+
+$(VENV)/.dev: locks/dev.txt $(SOURCES) | $(VENV)/bin/python
+	@$(call install,locks/dev.txt)
+	@$(install_palio)
+	@touch $@ $(VENV)/.run
+
+install = echo "Installing what $(1) pins into $(VENV) ..." && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
+install_palio = echo "Building Palio ..." && PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install --quiet \
+	--disable-pip-version-check --no-deps --no-build-isolation --editable .

@@ -1,0 +1,109 @@
+"""What both forms share: the version, the documents there are, and how their parts become values of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+from palio.errors import CallerError, DecodeError, DecodeLimitError
+from palio.model import Advertisement, Constraint, Envelope, Filter, Limits, Notification, NotificationId, Pattern
+
+VERSION = 1
+"""The version of the forms; a reader refuses documents of another one."""
+
+DEPTH = 8
+"""Levels of nesting that a reader follows; the deepest document has five."""
+
+Document = Notification | Constraint | Filter | Advertisement | Pattern | Envelope
+T = TypeVar("T", bound=Document)
+
+
+def check_document_size(data: bytes, limits: Limits) -> None:
+    """Refuse a document beyond the limit before anything is done with it."""
+    if len(data) > limits.document_bytes:
+        raise DecodeLimitError("document_bytes", limits.document_bytes, "bytes in one document")
+
+
+def check_version(version: object) -> None:
+    """Refuse a document of a version that this release does not know."""
+    if type(version) is not int or version != VERSION:
+        raise DecodeError(f"version {version!r} is not known here; this release reads version {VERSION}")
+
+
+@contextmanager
+def placed(path: str) -> Iterator[None]:
+    """Report what the model refuses as a fault of the document, at its place."""
+    try:
+        yield
+    except CallerError as error:
+        raise DecodeError(str(error), path) from error
+
+
+def constraint_of(row: tuple[Any, Any, Any, Any], limits: Limits, path: str) -> Constraint:
+    """A constraint from name, type, operator and value, as they were decoded; ``None`` stands for no value."""
+    name, type, operator, value = row
+    for part, what in ((name, "name"), (type, "type"), (operator, "op")):
+        if not isinstance(part, str):
+            raise DecodeError("expected a string", f"{path}.{what}")
+    check_size(name, "name_bytes", limits, f"{path}.name")
+    check_size(value, "literal_bytes", limits, f"{path}.value")
+    with placed(path):
+        return Constraint(name, operator, value, type)
+
+
+def constraints_of(
+    rows: object, read: Callable[[object, Limits, str], Constraint], limits: Limits, path: str
+) -> list[Constraint]:
+    """The constraints of a filter or an advertisement, each read from its row."""
+    rows = items_of(rows, "constraints", limits, path)
+    return [read(row, limits, f"{path}[{index}]") for index, row in enumerate(rows)]
+
+
+def items_of(items: object, limit: str, limits: Limits, path: str) -> Sequence[object]:
+    """A list of at most so many items."""
+    if not isinstance(items, list):
+        raise DecodeError("expected an array", path)
+    allowed = getattr(limits, limit)
+    if len(items) > allowed:
+        raise DecodeLimitError(limit, allowed, limit.replace("_", " "), path)
+    return items
+
+
+def advertisement_of(constraints: list[Constraint], path: str) -> Advertisement:
+    """An advertisement from its constraints; the model refuses ``absent``."""
+    with placed(path):
+        return Advertisement(constraints)
+
+
+def pattern_of(filters: list[Filter], path: str) -> Pattern:
+    """A pattern from its filters; the model refuses an empty one."""
+    with placed(path):
+        return Pattern(filters)
+
+
+def envelope_of(fields: Sequence[Any], limits: Limits, path: str) -> Envelope:
+    """An envelope from origin, incarnation, sequence, publication time, publisher, expiry time and key."""
+    origin, incarnation, sequence, published, publisher, expires, key = fields
+    for text in (origin, publisher, key):
+        check_size(text, "literal_bytes", limits, path)
+    with placed(path):
+        return Envelope(NotificationId(origin, incarnation, sequence), published, publisher, expires, key)
+
+
+def envelope_fields(envelope: Envelope) -> tuple[str, int, int, datetime, str, datetime | None, str | None]:
+    """The fields of an envelope in the order of :func:`envelope_of`."""
+    id = envelope.id
+    return (
+        id.origin, id.incarnation, id.sequence, envelope.published, envelope.publisher, envelope.expires, envelope.key
+    )  # fmt: skip
+
+
+def check_size(value: object, limit: str, limits: Limits, path: str) -> None:
+    """Refuse a string or bytes beyond a limit in bytes."""
+    if isinstance(value, str | bytes):
+        size = len(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
+        allowed = getattr(limits, limit)
+        if size > allowed:
+            raise DecodeLimitError(limit, allowed, "bytes", path)
