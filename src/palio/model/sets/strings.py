@@ -84,7 +84,11 @@ class StringSet(NamedTuple):
 
     def _covers_by(self, whole: Shape, part: Shape) -> bool:
         exceptions = _exceptions(whole, part)
-        return exceptions is not None and all(self.admits(string) for string in exceptions if part.admits(string))
+        if exceptions is None:
+            return False
+        excluded = Needles(part.no_contains)  # there may be many exceptions, and many strings to look for in each
+        part = part._replace(no_contains=())
+        return all(self.admits(string) for string in exceptions if not excluded.any_in(string) and part.admits(string))
 
     def parts(self) -> Iterator[Shape]:
         """The shapes whose union this is, the plain intervals among them."""

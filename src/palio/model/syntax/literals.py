@@ -10,13 +10,14 @@ from palio.errors import TextSyntaxError
 from palio.model.value import MAX_INTEGER, MIN_INTEGER, is_scalar
 
 QUOTED = re.compile(r"""b?(?:"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')""")
-NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
-_INTEGER = re.compile(r"[+-]?\d+")
-INSTANT_START = re.compile(r"\d{4}-\d\d-\d\d")
+NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+INSTANT_START = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 HEXADECIMAL = re.compile(r"(?:[0-9a-fA-F]{2})+(?![\w.])")
 INSTANT_RUN = re.compile(r"[\w:.+-]+")
 _INSTANT = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?(?:([Zz])|([+-])(\d\d):?(\d\d))"
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?(?:([Zz])|([+-])(\d\d):?(\d\d))",
+    re.ASCII,
 )
 PAPERS_INSTANT = re.compile(r"(?:[A-Z][a-z]{2},? )?([A-Z][a-z]{2}) +(\d\d?) (\d\d):(\d\d):(\d\d) ([A-Z]{1,4}) (\d{4})")
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")

@@ -21,7 +21,7 @@ down while reading: under an odd number of them conditions are complemented and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 from palio.errors import CallerError, LimitError
 from palio.model.constraint import Constraint
@@ -124,36 +124,35 @@ class _Scope:
         self.negated = negated
         self.opened = opened
         self._limits = limits
-        self._alternatives: Union | None = None
-        self._conjuncts: Union | None = None
+        self._alternatives: list[Union] = []
+        self._conjuncts: list[Union] = []
 
     def add(self, operand: Union) -> None:
         """Join an operand by ``and``."""
-        join = union.either if self.negated else union.both
-        self._conjuncts = operand if self._conjuncts is None else join(self._conjuncts, operand, self._limits)
+        self._conjuncts.append(operand)
 
     def start_alternative(self) -> None:
         """What follows is joined by ``or``."""
-        self._alternatives, self._conjuncts = self.close(), None
+        join = union.any_of if self.negated else union.all_of
+        self._alternatives.append(join(self._conjuncts, self._limits))
+        self._conjuncts = []
 
     def close(self) -> Union:
         """What the scope has selected."""
-        assert self._conjuncts is not None
-        if self._alternatives is None:
-            return self._conjuncts
-        join = union.both if self.negated else union.either
-        return join(self._alternatives, self._conjuncts, self._limits)
+        self.start_alternative()
+        join = union.all_of if self.negated else union.any_of
+        return join(self._alternatives, self._limits)
 
 
 def _filter(scanner: Scanner) -> Union:
     """Statements up to ``then`` or the end; all of them hold."""
-    result = union.EVERYTHING
+    statements: list[Union] = []
     while True:
         while scanner.accept(";"):
             pass
         if scanner.peek().kind is Kind.END or scanner.peek().is_("then"):
-            return result
-        result = union.both(result, _statement(scanner), scanner.limits)
+            return union.all_of(statements, scanner.limits)
+        statements.append(_statement(scanner))
 
 
 _AFTER_TERM = "'and', 'or', 'then', ';' or the end"
@@ -189,9 +188,11 @@ def _operand(scanner: Scanner, scopes: list[_Scope]) -> bool:
     """Read ``not``s and one operand into the innermost scope; true if a parenthesis was opened instead."""
     scope = scopes[-1]
     negated = scope.negated
-    while scanner.accept("not"):
-        negated = not negated
     token = scanner.peek()
+    while token.is_("not"):
+        negated = not negated
+        scanner.next()
+        token = scanner.peek()
     if token.is_("("):
         scopes.append(_Scope(negated, scanner.limits, scanner.next()))
         if len(scopes) - 1 > scanner.limits.nesting:
@@ -207,7 +208,7 @@ def _operand(scanner: Scanner, scopes: list[_Scope]) -> bool:
     return False
 
 
-def _refuse_in_parentheses(scanner: Scanner, scope: _Scope, token: Token) -> None:
+def _refuse_in_parentheses(scanner: Scanner, scope: _Scope, token: Token) -> NoReturn:
     if token.kind is Kind.END:
         assert scope.opened is not None
         raise scanner.error("parenthesis is never closed", scope.opened, "a matching ')'")
@@ -228,27 +229,25 @@ def _condition(scanner: Scanner, raw: bool) -> _Condition:
     """``[type] name operator value`` in all its forms; ``raw``: unquoted strings may be taken to the line's end."""
     type_word, name = _type_and_name(scanner)
     token = scanner.next()
+    if token.kind is Kind.SYMBOL:
+        value = _value(scanner, type_word, raw)
+        if token.text == PAPERS_PREFIX:
+            value = _starred_prefix(scanner, value)
+        operator = SYMBOLS.get(token.text, Operator.PREFIX)
+        return _Condition([_constraint(scanner, name, type_word, operator, value)], False, name.start)
+    if token.is_("any", "absent"):
+        return _Condition([_constraint(scanner, name, type_word, Operator(token.text), None)], False, name.start)
     negated = token.is_("not")
     if negated:
         token = scanner.next()
-        if not token.is_("in"):
-            raise scanner.unexpected(token, "'in' after 'not'")
-    if token.is_("any", "absent"):
-        return _Condition([_constraint(scanner, name, type_word, Operator(token.text), None)], False, name.start)
-    if token.is_("in"):
-        values = _values(scanner, type_word)
-        alternatives = [_constraint(scanner, name, type_word, Operator.EQ, value) for value in values]
-        families = {alternative.type for alternative in alternatives}
-        if len(families) > 1:
-            raise scanner.error("values of different types in one list", values[0], "values of one type")
-        return _Condition(alternatives, negated, name.start)
-    if token.kind is not Kind.SYMBOL:
-        raise scanner.unexpected(token, "an operator: " + " ".join(SYMBOLS) + " any absent in")
-    value = _value(scanner, type_word, raw)
-    operator = SYMBOLS.get(token.text, Operator.PREFIX)
-    if token.text == PAPERS_PREFIX:
-        value = _starred_prefix(scanner, value)
-    return _Condition([_constraint(scanner, name, type_word, operator, value)], False, name.start)
+    if not token.is_("in"):
+        operators = "'in' after 'not'" if negated else "an operator: " + " ".join(SYMBOLS) + " any absent in"
+        raise scanner.unexpected(token, operators)
+    values = _values(scanner, type_word)
+    alternatives = [_constraint(scanner, name, type_word, Operator.EQ, value) for value in values]
+    if len({alternative.type for alternative in alternatives}) > 1:
+        raise scanner.error("values of different types in one list", values[0], "values of one type")
+    return _Condition(alternatives, negated, name.start)
 
 
 def _type_and_name(scanner: Scanner) -> tuple[Token | None, Token]:
@@ -296,9 +295,9 @@ def _value(scanner: Scanner, type_word: Token | None, raw: bool) -> Token:
         token = scanner.raw_value()
         if not token.text:
             raise scanner.error("missing value", token, 'a string ("" for the empty one)')
-        return token
-    special = _SPECIAL_FORMS[wanted](scanner) if wanted in _SPECIAL_FORMS else None
-    token = special or scanner.next()
+    else:
+        special = _SPECIAL_FORMS[wanted](scanner) if wanted in _SPECIAL_FORMS else None
+        token = special or scanner.next()
     if token.value is None or (wanted and not _fits(wanted, token.value)):
         raise scanner.unexpected(token, _EXPECTED_LITERALS[wanted])
     if type_word and type_word.text == "char" and len(str(token.value)) != 1:

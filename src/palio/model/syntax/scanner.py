@@ -52,9 +52,17 @@ class Token(NamedTuple):
 
 _BLANK = re.compile(r"\s*")
 _INLINE_BLANK = re.compile(r"[^\S\n]*")
-_SYMBOL = re.compile("|".join(re.escape(symbol) for symbol in sorted([*SYMBOLS, PAPERS_PREFIX], key=len, reverse=True)))
 _RAW = re.compile(r"[^;\n]*")
 _WORD_CHARACTER = re.compile(r"[\w.]")
+_SYMBOLS = "|".join(re.escape(symbol) for symbol in sorted([*SYMBOLS, PAPERS_PREFIX], key=len, reverse=True))
+_TOKEN = re.compile(
+    rf"""\s*(?:(?P<quote>b?["'])|(?P<number>[0-9+\-.])|(?P<word>{BARE_NAME.pattern})"""
+    rf"""|(?P<punctuation>[();,])|(?P<symbol>{_SYMBOLS})|(?P<end>\Z))"""
+)
+"""Blanks and a token, or for quoted strings and numbers its first character."""
+
+_KINDS = {"word": Kind.WORD, "punctuation": Kind.PUNCTUATION, "symbol": Kind.SYMBOL, "end": Kind.END}
+_CONSTANTS = {"true": True, "false": False}
 
 
 class Scanner:
@@ -122,26 +130,22 @@ class Scanner:
         return self.error(found, token, expected)
 
     def _scan(self) -> Token:
-        text = self.text
-        start = _skip(_BLANK, text, self._position)
-        fresh = "\n" in text[self._position : start]
-        if start == len(text):
-            return Token(Kind.END, "", start, start, on_new_line=fresh)
-        if text[start] in "();,":
-            return Token(Kind.PUNCTUATION, text[start], start, start + 1, on_new_line=fresh)
-        if text[start] in "\"'" or text.startswith(('b"', "b'"), start):
+        match = _TOKEN.match(self.text, self._position)
+        if match is None:
+            start = _skip(_BLANK, self.text, self._position)
+            raise self.error(f"unexpected character {self.text[start]!r}", start)
+        kind = match.lastgroup or ""
+        start, end = match.span(kind)
+        fresh = "\n" in self.text[self._position : start]
+        if kind == "quote":
             return self._quoted(start, fresh)
-        if text[start].isdigit() or text[start] in "+-.":
+        if kind == "number":
             return self._number_or_instant(start, fresh)
-        if match := BARE_NAME.match(text, start):
-            word, lower = match[0], match[0].lower()
-            if lower in KEYWORDS:
-                value = lower == "true" if lower in ("true", "false") else None
-                return Token(Kind.KEYWORD, lower, start, match.end(), value, fresh)
-            return Token(Kind.WORD, word, start, match.end(), on_new_line=fresh)
-        if match := _SYMBOL.match(text, start):
-            return Token(Kind.SYMBOL, match[0], start, match.end(), on_new_line=fresh)
-        raise self.error(f"unexpected character {text[start]!r}", start)
+        text = match[kind]
+        if kind == "word" and text.lower() in KEYWORDS:
+            text = text.lower()
+            return Token(Kind.KEYWORD, text, start, end, _CONSTANTS.get(text), fresh)
+        return Token(_KINDS[kind], text, start, end, None, fresh)
 
     def _quoted(self, start: int, fresh: bool) -> Token:
         match = QUOTED.match(self.text, start)

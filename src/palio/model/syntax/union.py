@@ -27,7 +27,7 @@ _FAMILIES = (Type.STRING, Type.NUMBER, Type.BOOLEAN, Type.TIME, Type.BYTES)
 
 def selection(alternatives: Sequence[Constraint]) -> Union:
     """What meets at least one of several constraints on one name."""
-    return _distinct((constraint,) for constraint in alternatives)
+    return [(constraint,) for constraint in dict.fromkeys(alternatives)]
 
 
 def complement(alternatives: Sequence[Constraint]) -> Union:
@@ -48,23 +48,37 @@ def complement(alternatives: Sequence[Constraint]) -> Union:
     return union + [(Constraint(name, Operator.ANY, type=other),) for other in _other_types(first.type)]
 
 
-def either(left: Union, right: Union, limits: Limits) -> Union:
-    """The union of two unions."""
-    return _bounded(_distinct([*left, *right]), limits)
+def any_of(operands: Sequence[Union], limits: Limits) -> Union:
+    """What at least one of the operands selects."""
+    if len(operands) == 1:
+        return operands[0]
+    return _bounded(_distinct(term for operand in operands for term in operand), limits)
 
 
-def both(left: Union, right: Union, limits: Limits) -> Union:
-    """The intersection of two unions: every term of one with every term of the other."""
+def all_of(operands: Sequence[Union], limits: Limits) -> Union:
+    """What every one of the operands selects: one term of each, in all combinations."""
+    result = EVERYTHING
+    plain: list[Constraint] = []  # a run of operands with one term each, conjoined all at once
+    for operand in operands:
+        if len(operand) == 1:
+            plain.extend(operand[0])
+        else:
+            result = _product(_product(result, [tuple(plain)], limits), operand, limits)
+            plain = []
+    return _product(result, [tuple(plain)], limits)
+
+
+def _product(left: Union, right: Union, limits: Limits) -> Union:
     if len(left) == len(right) == 1:
         return _bounded([_conjoin(left[0], right[0])], limits)
-    result: Union = []
+    distinct: dict[frozenset[Constraint], Term] = {}
     for first in left:
         for second in right:
             term = _conjoin(first, second)
             if _may_hold(term, first, second):
-                result.append(term)
-        result = _bounded(_distinct(result), limits)
-    return result
+                distinct.setdefault(frozenset(term), term)
+        _check_count(len(distinct), limits)
+    return _bounded(list(distinct.values()), limits)
 
 
 def _other_types(type: Type) -> list[Type]:
@@ -91,9 +105,13 @@ def _distinct(terms: Iterable[Term]) -> Union:
 
 
 def _bounded(union: Union, limits: Limits) -> Union:
-    if len(union) > limits.union_filters:
-        raise LimitError("union_filters", limits.union_filters, len(union), "filters after expanding or, in and not")
+    _check_count(len(union), limits)
     longest = max(map(len, union), default=0)
     if longest > limits.constraints:
         raise LimitError("constraints", limits.constraints, longest, "constraints in one filter")
     return union
+
+
+def _check_count(count: int, limits: Limits) -> None:
+    if count > limits.union_filters:
+        raise LimitError("union_filters", limits.union_filters, count, "filters after expanding or, in and not")

@@ -1,0 +1,53 @@
+"""``palio``: the root of the command line."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import NoReturn
+
+import click
+
+from palio import __version__
+from palio.errors import PalioError
+
+_COMMANDS = {
+    "bench": "palio.cli.bench:bench",
+    "tour": "palio.cli.tour:tour",
+}
+"""Where each command lives; loading them one by one keeps the start quick."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names of the commands, sorted."""
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the command."""
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example:  palio tour",
+)
+@click.version_option(__version__, prog_name="palio")
+def palio() -> None:
+    """An event notification service: say what you want, not which topic."""
+
+
+def main() -> NoReturn:
+    """Run the command line; what Palio refuses is printed without a traceback."""
+    try:
+        palio.main(prog_name="palio", standalone_mode=True)
+    except PalioError as error:
+        click.echo(f"palio: {error}", err=True)
+    sys.exit(1)

@@ -1,0 +1,14 @@
+"""Hypothesis profiles: the same examples every time in CI, many more in a soak."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
+
+settings.register_profile("default", max_examples=200, **_COMMON)
+settings.register_profile("ci", max_examples=200, derandomize=True, **_COMMON)
+settings.register_profile("soak", max_examples=20_000, **_COMMON)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
