@@ -35,7 +35,15 @@ def exact(value: object) -> object:
             return "pattern", [exact(filter) for filter in value]
         case Envelope():
             id = value.id
-            fields = (id.origin, id.incarnation, id.sequence, value.published, value.publisher, value.expires, value.key)
+            fields = (
+                id.origin,
+                id.incarnation,
+                id.sequence,
+                value.published,
+                value.publisher,
+                value.expires,
+                value.key,
+            )
             return "envelope", [exact(field) for field in fields]
         case datetime():
             return datetime, value.utcoffset(), (value - EPOCH) // timedelta(microseconds=1)
@@ -66,7 +74,9 @@ TIMES = st.one_of(
     st.integers(MIN_MICROSECONDS, MAX_MICROSECONDS),
     st.integers(MIN_MICROSECONDS // 10**6, MAX_MICROSECONDS // 10**6).map(lambda seconds: seconds * 10**6),
     st.builds(
-        lambda seconds, rest: seconds * 10**6 + rest, st.sampled_from(_SECONDS), st.sampled_from([0, 1, 500_000, 999_999])
+        lambda seconds, rest: seconds * 10**6 + rest,
+        st.sampled_from(_SECONDS),
+        st.sampled_from([0, 1, 500_000, 999_999]),
     ),
 ).map(instant)
 VALUES: st.SearchStrategy[Value] = st.one_of(TEXT, INTEGERS, FLOATS, st.booleans(), TIMES, st.binary())
@@ -89,8 +99,8 @@ ANNOUNCED = st.one_of(
 )
 """Constraints of every operator but ``absent``, which advertisements do not have."""
 CONSTRAINTS = st.one_of(ANNOUNCED, st.builds(Constraint, NAMES, st.just("absent")))
-FILTERS = st.lists(CONSTRAINTS, max_size=5).map(Filter)
-BARE_NOTIFICATIONS = st.dictionaries(NAMES, VALUES, max_size=8).map(Notification)
+FILTERS = st.lists(CONSTRAINTS, max_size=4).map(Filter)
+BARE_NOTIFICATIONS = st.dictionaries(NAMES, VALUES, max_size=6).map(Notification)
 NOTIFICATIONS = st.one_of(
     BARE_NOTIFICATIONS,
     st.builds(Notification.with_payload, BARE_NOTIFICATIONS, st.binary(), NAMES),
@@ -101,8 +111,8 @@ DOCUMENTS: dict[type, st.SearchStrategy[Any]] = {
     Notification: NOTIFICATIONS,
     Constraint: CONSTRAINTS,
     Filter: FILTERS,
-    Advertisement: st.lists(ANNOUNCED, max_size=5).map(Advertisement),
-    Pattern: st.lists(FILTERS, min_size=1, max_size=4).map(Pattern),
+    Advertisement: st.lists(ANNOUNCED, max_size=4).map(Advertisement),
+    Pattern: st.lists(FILTERS, min_size=1, max_size=3).map(Pattern),
     Envelope: st.builds(
         Envelope,
         st.builds(NotificationId, NAMES, _COUNTS, _COUNTS),

@@ -180,13 +180,17 @@ def test_limits_that_do_not_concern_a_document(codec):
     assert codec.decode(Envelope, codec.encode(enveloped("x" * 100)), tight) == enveloped("x" * 100)
 
 
-@pytest.mark.xfail(strict=True, raises=TypeError, reason="limits beyond 64 bits do not reach the compiled core")
-@both_forms
+@pytest.mark.parametrize(
+    "codec",
+    [
+        pytest.param(msgpack, marks=pytest.mark.xfail(strict=True, raises=TypeError, reason="the core has 64 bits")),
+        json,
+    ],
+    ids=["msgpack", "json"],
+)
 def test_limits_may_be_beyond_all_bounds(codec):
     unlimited = Limits(attributes=2**64, name_bytes=2**64, value_bytes=2**64, payload_bytes=2**64)
     assert codec.decode(Notification, codec.encode(Notification(x=1)), unlimited) == Notification(x=1)
-    if codec is json:
-        raise TypeError("the JSON form has no compiled core")
 
 
 # -- input that is cut, lengthened or of the wrong kind ----------------------------------------------------------------
@@ -244,9 +248,31 @@ def test_other_versions_are_refused(sample):
 
 @every_class
 def test_what_is_no_document_at_all(cls):
-    for data in (b"", b"\xc0", b"\x01", b"\xa0", b"\x90", b"\x91\x01", b"\x80", b"\xdc\x00\x00", b"\xdd\x00\x00\x00\x00"):
+    for data in (
+        b"",
+        b"\xc0",
+        b"\x01",
+        b"\xa0",
+        b"\x90",
+        b"\x91\x01",
+        b"\x80",
+        b"\xdc\x00\x00",
+        b"\xdd\x00\x00\x00\x00",
+    ):
         refuse(msgpack, cls, data)
-    for data in (b"", b" ", b"null", b"1", b'""', b"[]", b"{}", b'{"palio":1}', b"\xef\xbb\xbf{}", b"\x00", b"{'palio':1}"):
+    for data in (
+        b"",
+        b" ",
+        b"null",
+        b"1",
+        b'""',
+        b"[]",
+        b"{}",
+        b'{"palio":1}',
+        b"\xef\xbb\xbf{}",
+        b"\x00",
+        b"{'palio':1}",
+    ):
         refuse(json, cls, data)
 
 
@@ -290,7 +316,9 @@ def test_json_text_with_lone_surrogates(cls):
     refuse(json, cls, '{"palio":1,"notification":{"x":"\udfff"}}', "not UTF-8")
 
 
-@pytest.mark.xfail(strict=True, reason="the classes differ: a list of integers is taken as a notification, and refused as a filter")
+@pytest.mark.xfail(
+    strict=True, reason="the classes differ: a list of integers is taken as a notification, and refused as a filter"
+)
 def test_a_list_of_integers_is_no_bytes():
     with pytest.raises((TypeError, CallerError)):
         msgpack.decode(Notification, list(msgpack.encode(Notification())))
@@ -319,14 +347,19 @@ def body(token: bytes) -> bytes:
 
 
 def test_every_first_byte_of_a_value():
-    """What each of the 256 first bytes makes of 16 zero bytes after it, in a body and in a constraint."""
-    row = b"\x92\x01\x94\xa1x\xa6string\xa1="
+    """Each first byte with the zeros that it asks for, none to eighty of them, is a value of its kind or refused."""
+    kinds = {0xC2: bool, 0xC3: bool, 0xCA: float, 0xCB: float}
+    kinds |= dict.fromkeys([*range(0x80), *range(0xCC, 0xD4), *range(0xE0, 0x100)], int)
+    kinds |= dict.fromkeys([*range(0xA0, 0xC0), 0xD9, 0xDA, 0xDB], str)
+    kinds |= dict.fromkeys([0xC4, 0xC5, 0xC6], bytes)
     for first in range(256):
-        token = bytes([first]) + bytes(16)
-        for cls, head in ((Notification, body(b"")), (Constraint, row)):
-            refuse(msgpack, cls, head + token)  # too many zeros for any value but a string of 16, which has no such byte
-    for unused in (0xC1, 0xC8, 0xC9, 0xD4, 0xD5, 0xD8):
-        refuse(msgpack, Notification, body(bytes([unused]) + bytes(40)), "attributes[x]")
+        taken = []
+        for zeros in range(81):
+            try:
+                taken.append(type(msgpack.decode(Notification, body(bytes([first]) + bytes(zeros)))["x"]))
+            except DecodeError as error:
+                assert error.path == "attributes[x]" or "after the end" in error.problem
+        assert taken == ([kinds[first]] if first in kinds else []), hex(first)
 
 
 @pytest.mark.parametrize("before", range(10))
@@ -373,7 +406,9 @@ def test_timestamps(seconds, nanoseconds):
 
 def test_extreme_timestamps():
     for seconds in (-(2**63), 2**63 - 1):
-        refuse(msgpack, Notification, body(b"\xc7\x0c\xff" + bytes(4) + seconds.to_bytes(8, "big", signed=True)), "years")
+        refuse(
+            msgpack, Notification, body(b"\xc7\x0c\xff" + bytes(4) + seconds.to_bytes(8, "big", signed=True)), "years"
+        )
     for word in (10**9 << 34, 2**64 - 1, 1 << 34, 999 << 34):
         refuse(msgpack, Notification, body(b"\xd7\xff" + word.to_bytes(8, "big")), "attributes[x]: time ")
     last = EPOCH + timedelta(seconds=2**34 - 1, microseconds=999_999)
@@ -423,7 +458,9 @@ def test_values_where_none_belongs():
         refuse(msgpack, Constraint, pack(1, ["x", "string", "=", value]))
     for value in (None, [], [1], {}, {"a": 1}, {"time": None}, {"bytes": 5}, {"integer": None}, {"float": []}):
         refuse(json, Notification, text(notification={"x": value}), "notification[x]")
-        refuse(json, Constraint, text(constraint={"name": "x", "type": "string", "op": "=", "value": value}), "constraint")
+        refuse(
+            json, Constraint, text(constraint={"name": "x", "type": "string", "op": "=", "value": value}), "constraint"
+        )
 
 
 def test_rows_that_are_none():
@@ -487,7 +524,8 @@ def test_json_tagged_integers(digits, expected):
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "-", "+1", "1.0", "1e3", " 1", "1 ", "1\n", "٣", "0x1", "9223372036854775808", "1" * 20, 1.0, True, None]
+    "wrong",
+    ["", "-", "+1", "1.0", "1e3", " 1", "1 ", "1\n", "٣", "0x1", "9223372036854775808", "1" * 20, 1.0, True, None],
 )
 def test_json_tagged_integers_that_are_none(wrong):
     refuse(json, Notification, text(notification={"x": {"integer": wrong}}))
@@ -505,6 +543,7 @@ def test_json_tagged_floats_that_are_none(wrong):
     + ["0000-01-01T00:00:00Z", "0001-01-01T00:00:00+00:01", "9999-12-31T23:59:59-00:01", "10000-01-01T00:00:00Z"]
     + ["2026-07-02T12:00:00+24:00", "2026-07-02T12:00:00+2", " 2026-07-02T12:00:00Z", "2026-07-02T12:00:00Z ", "Z" * 70_000]
     + ["Thu Jul 2 12:00:00 UTC 2026", "Jul 2 12:00:00 UTC 2026", "2026-07-02T12Z", "2026-W27-4T12:00Z", 5, 1.5, True, None]
+    + ["\u0662\u0660\u0662\u0666-07-02T12:00:00Z", "\uff12026-07-02T12:00:00Z", "2026-07-02T12:00:0\u0660Z"]
     + ["\u00b2026-07-02T12:00:00Z", "2026-07-02T12:00:00Z\0", "2026-07-02T12:00:00Z\n", "-2026-07-02T12:00:00Z"],
 )  # fmt: skip
 def test_json_times_that_are_none(wrong):
@@ -514,19 +553,14 @@ def test_json_times_that_are_none(wrong):
     assert refuse(json, Envelope, text(envelope=fields)).path == "envelope.published"
 
 
-@pytest.mark.xfail(strict=True, reason="digits of other scripts are taken for digits")
-@pytest.mark.parametrize("wrong", ["\u0662\u0660\u0662\u0666-07-02T12:00:00Z", "\uff12026-07-02T12:00:00Z"])
-def test_json_times_have_ascii_digits(wrong):
-    refuse(json, Notification, text(notification={"x": {"time": wrong}}))
-
-
 @pytest.mark.xfail(strict=True, reason="60 to 99 minutes of an offset are taken")
 def test_json_times_have_offsets_of_at_most_59_minutes():
     refuse(json, Notification, text(notification={"x": {"time": "2026-07-02T12:00:00+00:60"}}))
 
 
 @pytest.mark.parametrize(
-    "wrong", ["A", "AA", "AA=", "AB==", "AAB=", "AAAA=", "AA==AA==", "A-_A", "AA==\n", " AAAA", "AA AA", "é===", 5, None, []]
+    "wrong",
+    ["A", "AA", "AA=", "AB==", "AAB=", "AAAA=", "AA==AA==", "A-_A", "AA==\n", " AAAA", "AA AA", "é===", 5, None, []],
 )
 def test_json_bytes_that_are_none(wrong):
     assert refuse(json, Notification, text(notification={"x": {"bytes": wrong}})).path == "notification[x].bytes"
@@ -559,7 +593,18 @@ def test_json_keys(sample):
     document = json.encode(sample).decode()
     refuse(json, type(sample), document[:-1] + ',"more":1}', "unknown key 'more'")
     refuse(json, type(sample), '{"palio":1,' + document[1:], "key 'palio' given twice")
-    for key in ("name", "type", "op", "origin", "incarnation", "sequence", "published", "publisher", "content_type", "data"):
+    for key in (
+        "name",
+        "type",
+        "op",
+        "origin",
+        "incarnation",
+        "sequence",
+        "published",
+        "publisher",
+        "content_type",
+        "data",
+    ):
         if f'"{key}":' in document:
             refuse(json, type(sample), document.replace(f'"{key}":', f'"{key}s":', 1), f"key '{key}' is missing")
             refuse(json, type(sample), document.replace(f'"{key}":', f'"{key}":0,"{key}":', 1), "given twice")
@@ -576,52 +621,57 @@ def test_json_has_no_null_for_what_is_missing(key):
 # -- what a hostile peer may send --------------------------------------------------------------------------------------
 
 HOSTILE_TEXTS = {
-    "brackets": b"[" * HUGE,
-    "brackets that close": b"[" * (HUGE // 2) + b"]" * (HUGE // 2),
-    "closing brackets": b"]" * HUGE,
-    "braces": b"{" * HUGE,
-    "objects": b'{"a":' * (HUGE // 5),
-    "brackets in an attribute": b'{"palio":1,"notification":{"x":' + b"[" * HUGE,
-    "objects in an attribute": b'{"palio":1,"notification":{"x":' + b'{"time":' * (HUGE // 8),
-    "brackets in a filter": b'{"palio":1,"filter":' + b"[" * HUGE + b"]" * HUGE + b"}",
-    "brackets in a pattern": b'{"palio":1,"pattern":[[' + b"[" * HUGE,
-    "brackets in a version": b'{"palio":' + b"[" * HUGE,
-    "brackets after a string with brackets": b'{"palio":"]]]]]\\"]]]","x":' + b"[" * HUGE,
-    "minus signs": b"-" * HUGE,
-    "digits": b"9" * HUGE,
-    "quotes": b'"' * HUGE,
-    "zeros": bytes(HUGE),
+    "brackets": lambda: b"[" * HUGE,
+    "brackets that close": lambda: b"[" * (HUGE // 2) + b"]" * (HUGE // 2),
+    "brackets in pairs": lambda: b"[]" * (HUGE // 20),
+    "closing brackets": lambda: b"]" * (HUGE // 10),
+    "braces": lambda: b"{" * HUGE,
+    "objects": lambda: b'{"a":' * (HUGE // 5),
+    "brackets in an attribute": lambda: b'{"palio":1,"notification":{"x":' + b"[" * HUGE,
+    "objects in an attribute": lambda: b'{"palio":1,"notification":{"x":' + b'{"time":' * (HUGE // 8),
+    "brackets in a filter": lambda: b'{"palio":1,"filter":' + b"[" * HUGE + b"]" * HUGE + b"}",
+    "brackets in a pattern": lambda: b'{"palio":1,"pattern":[[' + b"[" * HUGE,
+    "brackets in a version": lambda: b'{"palio":' + b"[" * HUGE,
+    "brackets after a string with brackets": lambda: b'{"palio":"]]]]]\\"]]]","x":' + b"[" * HUGE,
+    "minus signs": lambda: b"-" * HUGE,
+    "digits": lambda: b"9" * HUGE,
+    "quotes": lambda: b'"' * HUGE,
+    "zeros": lambda: bytes(HUGE),
 }
 HOSTILE_BYTES = {
-    "arrays": b"\x91" * HUGE,
-    "arrays of two": b"\x92" * HUGE,
-    "empty arrays": b"\xdd" + HUGE.to_bytes(4, "big") + b"\x90" * HUGE,
-    "arrays 16": b"\xdc\x00\x01" * (HUGE // 3),
-    "maps": b"\x81" * HUGE,
-    "maps with keys": b"\x81\xa1a" * (HUGE // 3),
-    "arrays in an attribute": body(b"\x91" * HUGE),
-    "maps in an attribute": body(b"\x81\xa1a" * (HUGE // 3)),
-    "arrays in a filter": b"\x92\x01" + b"\x91" * HUGE,
-    "maps in a filter": b"\x92\x01" + b"\x81" * HUGE,
-    "arrays as the version": b"\x92" + b"\x91" * HUGE,
-    "arrays as a name": b"\x92\x01\x81" + b"\x91" * HUGE,
-    "names that ask for more": b"\x92\x01\xdf\xff\xff\xff\xff" + b"\xa1x" * (HUGE // 2),
-    "zeros": bytes(HUGE),
+    "arrays": lambda: b"\x91" * HUGE,
+    "arrays of two": lambda: b"\x92" * HUGE,
+    "empty arrays": lambda: b"\xdd" + (HUGE // 10).to_bytes(4, "big") + b"\x90" * (HUGE // 10),
+    "arrays 16": lambda: b"\xdc\x00\x01" * (HUGE // 3),
+    "maps": lambda: b"\x81" * HUGE,
+    "maps with keys": lambda: b"\x81\xa1a" * (HUGE // 3),
+    "arrays in an attribute": lambda: body(b"\x91" * HUGE),
+    "maps in an attribute": lambda: body(b"\x81\xa1a" * (HUGE // 3)),
+    "arrays in a filter": lambda: b"\x92\x01" + b"\x91" * HUGE,
+    "maps in a filter": lambda: b"\x92\x01" + b"\x81" * HUGE,
+    "arrays as the version": lambda: b"\x92" + b"\x91" * HUGE,
+    "arrays as a name": lambda: b"\x92\x01\x81" + b"\x91" * HUGE,
+    "names that ask for more": lambda: b"\x92\x01\xdf\xff\xff\xff\xff" + b"\xa1x" * (HUGE // 2),
+    "zeros": lambda: bytes(HUGE),
 }
 
 
-@every_class
-@pytest.mark.parametrize("data", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
-def test_hostile_json(cls, data):
-    refuse(json, cls, data)
-    assert isinstance(refuse(json, cls, data, limits=Limits()), DecodeLimitError)
+@pytest.mark.parametrize("make", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
+def test_hostile_json(make):
+    data = make()
+    for cls in CLASSES:
+        refuse(json, cls, data)
+    if len(data) > Limits().document_bytes:
+        assert isinstance(refuse(json, Notification, data, limits=Limits()), DecodeLimitError)
 
 
-@every_class
-@pytest.mark.parametrize("data", HOSTILE_BYTES.values(), ids=HOSTILE_BYTES)
-def test_hostile_msgpack(cls, data):
-    refuse(msgpack, cls, data)
-    assert isinstance(refuse(msgpack, cls, data, limits=Limits()), DecodeLimitError)
+@pytest.mark.parametrize("make", HOSTILE_BYTES.values(), ids=HOSTILE_BYTES)
+def test_hostile_msgpack(make):
+    data = make()
+    for cls in CLASSES:
+        refuse(msgpack, cls, data)
+    if len(data) > Limits().document_bytes:
+        assert isinstance(refuse(msgpack, Notification, data, limits=Limits()), DecodeLimitError)
 
 
 @both_forms
@@ -740,7 +790,12 @@ PATHS = [
     (json, Notification, text(notification={f"{n:04}": n for n in range(1_025)}), "notification"),
     (json, Notification, text(notification={}, payload={"content_type": "", "data": ""}), "payload"),
     (json, Notification, text(notification={}, payload={"content_type": "a", "data": "?"}), "payload.data"),
-    (json, Notification, text(notification={}, payload={"content_type": "a" * 300, "data": ""}), "payload.content_type"),
+    (
+        json,
+        Notification,
+        text(notification={}, payload={"content_type": "a" * 300, "data": ""}),
+        "payload.content_type",
+    ),
     (json, Constraint, text(constraint=JSON_BAD_ROW), "constraint"),
     (json, Constraint, text(constraint={**JSON_ROW, "name": 5}), "constraint.name"),
     (json, Constraint, text(constraint={**JSON_ROW, "value": {"time": "now"}}), "constraint.value.time"),
@@ -791,7 +846,7 @@ def test_errors_name_these_places_too(codec, data):
     [
         (json, Notification, text(notification={"x" * 100_000: 1})),
         (json, Notification, rb'{"palio":1,"notification":{"\ud800":null}}'),
-        (json, Notification, text(**{"x" * 100_000: 1})),
+        (json, Notification, text(**{"notification": {}, "x" * 100_000: 1})),
         (msgpack, Constraint, pack(1, ("x", "any", "y" * 100_000))),
         (msgpack, Filter, pack("1" * 100_000, [])),
         (msgpack, Envelope, pack(1, "a", "9" * 100_000, 0, NOON, "p", None, None)),

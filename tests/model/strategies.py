@@ -6,9 +6,9 @@ literals can tell apart. On such a domain brute force decides inclusion and empt
 
 from __future__ import annotations
 
+import math
 import sys
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -20,7 +20,8 @@ STRING_ORDER = [*ORDER, Operator.PREFIX, Operator.NOT_PREFIX]
 EVERY_STRING = [operator for operator in Operator if operator.takes_value]
 
 INTEGERS = [MIN_INTEGER, -1, 0, 1, 2, 3, 2**53, 2**53 + 1, MAX_INTEGER]
-FLOATS = [-sys.float_info.max, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 1e300, sys.float_info.max]
+FLOATS = [-sys.float_info.max, -0.5, 0.0, 5e-324, 0.5, 1.0, 1.0000000000000002, 1.5, 2.0, 2.0**53, 1e300]
+FLOATS.append(sys.float_info.max)
 TIMES = [datetime.min.replace(tzinfo=UTC), datetime(2026, 7, 2, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
 TIMES[2:2] = [TIMES[1] + timedelta(microseconds=n) for n in (1, 2, 5)]
 BYTES = [b"", b"\0", b"a", b"a\0", b"a\0\0", b"ab", b"b", b"\xff", b"\xff\xff"]
@@ -32,11 +33,12 @@ def _integer_domain() -> list[Value]:
 
 
 def _float_domain() -> list[Value]:
-    # Literals of both number types cut the line; a value between neighbours stands for the dense rest. Integers
-    # beyond 2**53 have float neighbours that no float lies between, so only literals well apart are in FLOATS.
-    cuts = sorted({*FLOATS, *(float(n) for n in INTEGERS)})
-    between = [low / 2 + high / 2 for low, high in pairwise(cuts)]
-    return sorted({*cuts, *between})
+    """The floats at and right after every literal of either number type."""
+    found: set[float] = set()
+    for literal in [*FLOATS, *INTEGERS]:
+        near = float(literal)
+        found |= {math.nextafter(near, -math.inf), near, math.nextafter(near, math.inf)}
+    return sorted(value for value in found if math.isfinite(value))
 
 
 def _time_domain() -> list[Value]:
@@ -62,7 +64,7 @@ EVERY_VALUE: list[Value | None] = [None, "", "a", *(value for domain in DOMAINS.
 
 
 def numeric_constraints(name: str = "x") -> st.SearchStrategy[Constraint]:
-    literals = st.sampled_from([*INTEGERS[:6], INTEGERS[-1], *FLOATS])
+    literals = st.sampled_from([*INTEGERS, *FLOATS])
     types = st.sampled_from([None, "integer", "float"])
     return st.builds(Constraint, st.just(name), st.sampled_from(ORDER), literals, types)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -150,12 +151,49 @@ def test_covering_filters_match_what_the_covered_match(filter: Filter, x: Value 
 # -- where the type systems of number and Python would mislead ---------------------------------------------------------
 
 
-def test_integers_are_discrete_and_floats_dense() -> None:
+def test_integers_and_floats_are_discrete() -> None:
     assert Filter.parse("integer x > 3; integer x < 5").covers(Filter.parse("integer x = 4"))
     assert Filter.parse("integer x > 3; integer x < 5") == Filter.parse("integer x = 4")
     assert not Filter.parse("integer x > 3; integer x < 4").is_satisfiable()
     assert Filter.parse("float x > 3; float x < 4").is_satisfiable()
     assert Filter.parse("x > 3 and x < 5") != Filter.parse("x = 4")
+    assert Filter.parse("float x > 1") == Filter.parse("float x >= 1.0000000000000002")
+    assert not Filter.parse("float x = 9007199254740993").is_satisfiable()
+    assert Filter.parse("x = 9007199254740993") == Filter.parse("integer x = 9007199254740993")
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("x = 5.0", "x = 5"),
+        ("x > 3", "x > 3"),
+        ("float x > 0.1", "float x > 0.1"),
+        ("float x <= 0.1", "float x <= 0.1"),
+        ("x >= 9007199254740993", "x >= 9007199254740993"),
+        ("x < 9007199254740993", "x < 9007199254740993"),
+        (
+            "x > 3 and x != 7 and x != 9007199254740993 and x != 3.5",
+            "x > 3 and x != 3.5 and x != 7 and x != 9007199254740993",
+        ),
+        ("x > -1e300 and x < 1e300", "x > -1e+300 and x < 1e+300"),
+        ("x >= 9223372036854775807", "x >= 9223372036854775807"),
+        ("integer x >= 9223372036854775807", "integer x = 9223372036854775807"),
+        ("boolean x >= true", "x = true"),
+        ("boolean x any", "boolean x any"),
+        ("x > 2.5 and x < 2.6", "float x > 2.5 and float x < 2.6"),
+    ],
+)
+def test_canonical_text_of_numbers(text: str, canonical: str) -> None:
+    assert str(Filter.parse(text).canonical()) == canonical
+
+
+def test_merging_far_apart_stops_at_the_limit() -> None:
+    assert Filter.parse("x < 1").merge(Filter.parse("x > 2")) is None
+    assert Filter.parse("integer x < 1").merge(Filter.parse("integer x > 900")) is None
+    assert Filter.parse("integer x = 1").merge(Filter.parse("integer x = 9"), most=8) is None
+    merged = Filter.parse("integer x = 1").merge(Filter.parse("integer x = 9"), most=9)
+    assert merged is not None
+    assert len(merged) == 9
 
 
 def test_integer_and_float_compare_by_exact_value() -> None:

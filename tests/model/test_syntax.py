@@ -12,7 +12,7 @@ from palio import Advertisement, Constraint, Filter, Limits, Notification, Patte
 from tests.model.strategies import any_constraints
 
 BOTH_SPELLINGS = [
-    ("string event = alarm ; integer level > 3 ; integer x < 7", 'event = "alarm" and integer level > 3; integer x < 7'),
+    ("string event = alarm ; integer level > 3 ; float x < 7", 'event = "alarm" and integer level > 3; float x < 7'),
     ("string event = alarm\ninteger level > 3\n", 'event = "alarm" and integer level > 3'),
     ("number level > 3", "level > 3"),
     ("string name = Walt Disney Co.  ; boolean open = true", 'name = "Walt Disney Co." and open = true'),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice, pairwise
@@ -11,12 +12,25 @@ from palio.model.constraint import Constraint
 from palio.model.operator import Operator
 from palio.model.sets import strings
 from palio.model.sets.cones import cone, cone_end
-from palio.model.sets.intervals import BOOLEAN, BYTES, FLOAT, INTEGER, STRING, TIME, Boundary, Bounds, Domain, pieces
+from palio.model.sets.intervals import (
+    BOOLEAN,
+    BYTES,
+    FLOAT,
+    INTEGER,
+    STRING,
+    TIME,
+    Boundary,
+    Bounds,
+    Domain,
+    next_float,
+    pieces,
+)
 from palio.model.sets.strings import StringSet
 from palio.model.sets.valueset import ABSENT, EVERYTHING, PRESENT, Orders, ValueSet, conjunction
 from palio.model.value import Type, Value, from_microseconds
 
 _Test = tuple[Operator, Value]
+_Pieces = list[tuple[Boundary, Boundary | None]]
 
 
 def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] | None:
@@ -33,18 +47,14 @@ def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] |
     spelling = _SPELLINGS.get(frozenset(_filled_fields(allowed)))
     if spelling is None:
         return None
-    if spelling.type is Type.STRING:
-        tests = _string_tests(spelling, allowed.string)
-    else:
-        tests = _order_tests(spelling, getattr(allowed.orders, spelling.field))
     try:
-        chosen = list(islice(tests, most + 1))
+        chosen = list(islice(_tests(spelling, allowed), most + 1))
     except _Unspeakable:
         return None
     constraints = tuple(Constraint(name, operator, value, spelling.type) for operator, value in chosen)
     if not constraints:
         constraints = (Constraint(name, Operator.ANY, type=spelling.type),)
-    # Checking the answer is cheaper than being clever about numbers, whose integer and float parts must agree.
+    # Not every pair of an integer and a float part comes from the same literals: see whether this one does.
     return constraints if len(constraints) <= most and conjunction(constraints) == allowed else None
 
 
@@ -75,7 +85,7 @@ class _Cuts(Protocol):
         """Tests that exclude exactly the interval."""
 
 
-class _DiscreteCuts:
+class _IntegerCuts:
     def literal(self, number: int) -> Value:
         return number
 
@@ -92,30 +102,47 @@ class _DiscreteCuts:
         return ((Operator.NE, self.literal(number)) for number in range(low, high))
 
 
-class _BooleanCuts(_DiscreteCuts):
-    def value(self, low: int, high: int | None) -> Value | None:
-        return bool(low) if high == low + 1 or low == 1 else None
+class _BooleanCuts(_IntegerCuts):
+    def literal(self, number: int) -> bool:
+        return bool(number)
 
 
-class _TimeCuts(_DiscreteCuts):
+class _TimeCuts(_IntegerCuts):
     def literal(self, number: int) -> datetime:
         return from_microseconds(number)
 
 
-class _DenseCuts:
-    def value(self, low: tuple[float, int], high: tuple[float, int] | None) -> Value | None:
-        return low[0] if high is not None and high[0] == low[0] else None
+class _FloatCuts:
+    """Between two neighbouring floats either may name the cut; the shorter one is for people."""
 
-    def lower(self, boundary: tuple[float, int]) -> _Test:
-        return Operator.GT if boundary[1] else Operator.GE, boundary[0]
+    def value(self, low: float, high: float | None) -> Value | None:
+        return _brief(low) if high == next_float(low) else None
 
-    def upper(self, boundary: tuple[float, int]) -> _Test:
-        return Operator.LE if boundary[1] else Operator.LT, boundary[0]
+    def lower(self, boundary: float) -> _Test:
+        return _shorter((Operator.GE, boundary), (Operator.GT, _previous_float(boundary)))
 
-    def hole(self, low: tuple[float, int], high: tuple[float, int]) -> Iterator[_Test]:
-        if low[0] != high[0]:
-            raise _Unspeakable
-        yield Operator.NE, low[0]
+    def upper(self, boundary: float) -> _Test:
+        return _shorter((Operator.LT, boundary), (Operator.LE, _previous_float(boundary)))
+
+    def hole(self, low: float, high: float) -> Iterator[_Test]:
+        while low != high:
+            yield Operator.NE, _brief(low)
+            low = next_float(low)
+
+
+def _previous_float(number: float) -> float:
+    return math.nextafter(number, -math.inf) + 0.0
+
+
+def _brief(number: int | float) -> int | float:
+    """A number without needless ".0"."""
+    whole = isinstance(number, float) and number.is_integer() and abs(number) < 2**53
+    return int(number) if whole else number
+
+
+def _shorter(first: tuple[Operator, float], second: tuple[Operator, float]) -> _Test:
+    one, two = (first[0], _brief(first[1])), (second[0], _brief(second[1]))
+    return one if len(repr(one[1])) <= len(repr(two[1])) else two
 
 
 class _BytesCuts:
@@ -160,30 +187,37 @@ class _StringCuts:
 
 
 class _Spelling(NamedTuple):
-    """The type that constraints on a set are written with, and the field of the set that its bounds come from."""
+    """The type that constraints on a set are written with, and how its boundaries are."""
 
     type: Type
-    field: str
     domain: Domain
     cuts: _Cuts
 
 
 _SPELLINGS = {
-    frozenset({"boolean"}): _Spelling(Type.BOOLEAN, "boolean", BOOLEAN, _BooleanCuts()),
-    frozenset({"integer"}): _Spelling(Type.INTEGER, "integer", INTEGER, _DiscreteCuts()),
-    frozenset({"float"}): _Spelling(Type.FLOAT, "float", FLOAT, _DenseCuts()),
-    frozenset({"integer", "float"}): _Spelling(Type.NUMBER, "float", FLOAT, _DenseCuts()),
-    frozenset({"time"}): _Spelling(Type.TIME, "time", TIME, _TimeCuts()),
-    frozenset({"bytes"}): _Spelling(Type.BYTES, "bytes", BYTES, _BytesCuts()),
-    frozenset({"string"}): _Spelling(Type.STRING, "string", STRING, _StringCuts()),
+    frozenset({"boolean"}): _Spelling(Type.BOOLEAN, BOOLEAN, _BooleanCuts()),
+    frozenset({"integer"}): _Spelling(Type.INTEGER, INTEGER, _IntegerCuts()),
+    frozenset({"float"}): _Spelling(Type.FLOAT, FLOAT, _FloatCuts()),
+    frozenset({"integer", "float"}): _Spelling(Type.NUMBER, FLOAT, _FloatCuts()),
+    frozenset({"time"}): _Spelling(Type.TIME, TIME, _TimeCuts()),
+    frozenset({"bytes"}): _Spelling(Type.BYTES, BYTES, _BytesCuts()),
+    frozenset({"string"}): _Spelling(Type.STRING, STRING, _StringCuts()),
 }
+
+
+def _tests(spelling: _Spelling, allowed: ValueSet) -> Iterator[_Test]:
+    if spelling.type is Type.STRING:
+        return _string_tests(spelling, allowed.string)
+    if spelling.type is Type.NUMBER:
+        return _number_tests(allowed.orders)
+    return _order_tests(spelling, getattr(allowed.orders, spelling.type.value))
 
 
 def _order_tests(spelling: _Spelling, bounds: Bounds) -> Iterator[_Test]:
     cuts = spelling.cuts
     intervals = list(pieces(bounds))
     low, high = intervals[0][0], intervals[-1][1]
-    single = cuts.value(low, high)
+    single = cuts.value(low, spelling.domain.top if high is None else high)
     if single is not None:
         yield Operator.EQ, single
         return
@@ -196,6 +230,34 @@ def _order_tests(spelling: _Spelling, bounds: Bounds) -> Iterator[_Test]:
             yield cuts.upper(high)
     for (_, end), (start, _) in pairwise(intervals):
         yield from cuts.hole(end, start)
+
+
+def _number_tests(orders: Orders) -> Iterator[_Test]:
+    """Tests for numbers of both types: each bound is a place that cuts the integers and the floats just so."""
+    integers, floats = list(pieces(orders.integer)), list(pieces(orders.float))
+    integer_low, float_low = integers[0][0], floats[0][0]
+    integer_high, float_high = integers[-1][1], floats[-1][1]
+    if float_low != FLOAT.bottom:
+        at, after = float_low, _previous_float(float_low)
+        if integer_low != INTEGER.bottom:
+            at, after = min(at, integer_low), max(after, integer_low - 1)
+        if integer_high == integer_low + 1 and float_high == next_float(float_low) and integer_low == float_low:
+            yield Operator.EQ, integer_low
+            return
+        yield _shorter((Operator.GE, at), (Operator.GT, after))
+    if float_high is not None:
+        before, upto = float_high, _previous_float(float_high)
+        if integer_high is not None:
+            before, upto = min(before, integer_high), max(upto, integer_high - 1)
+        yield _shorter((Operator.LT, before), (Operator.LE, upto))
+    excluded: set[_Test] = set()
+    both: list[tuple[_Cuts, _Pieces]] = [(_FloatCuts(), floats), (_IntegerCuts(), integers)]
+    for cuts, intervals in both:
+        for (_, end), (start, _) in pairwise(intervals):
+            for test in cuts.hole(end, start):
+                if test not in excluded:  # an integer and the float of the same value are excluded by one test
+                    excluded.add(test)
+                    yield test
 
 
 def _string_tests(spelling: _Spelling, allowed: StringSet) -> Iterator[_Test]:

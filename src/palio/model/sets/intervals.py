@@ -12,7 +12,7 @@ domain    just before v, just after   why
 integer   v, v + 1                    discrete; literals that are no integers round up
 time      v, v + 1 (microseconds)     discrete
 boolean   0 or 1, that + 1            discrete
-float     (v, 0), (v, 1)              treated as dense: between any two literals there is a value
+float     the least float >= v, > v   64-bit floats are discrete too; literals that are no floats round up
 string    v, v + "\0"                  nothing lies between v and v followed by the lowest character
 bytes     v, v + b"\0"                 likewise
 ========  ==========================  ==========================================================================
@@ -87,19 +87,31 @@ class Domain(NamedTuple):
 _MAX_FLOAT = sys.float_info.max
 
 
-def _exact(number: int | float) -> int | float:
-    """One spelling for each number: an integer where 64 bits hold it, so that 5.0 prints like 5."""
-    if isinstance(number, float) and number.is_integer() and MIN_INTEGER <= number <= MAX_INTEGER:
-        return int(number)
-    return number
+def _float_from(number: int | float) -> float:
+    """The least float that is not below the number; Python compares integers with floats exactly."""
+    nearest = float(number)
+    return next_float(nearest) if nearest < number else nearest + 0.0  # never a negative zero
+
+
+def _float_above(number: int | float) -> float:
+    """The least float above the number."""
+    least = _float_from(number)
+    return next_float(least) if least == number else least
+
+
+def next_float(number: float) -> float:
+    """The float right after; infinity, the top of the domain, after the last one.
+
+    >>> next_float(1.0)
+    1.0000000000000002
+    """
+    return math.nextafter(number, math.inf) + 0.0
 
 
 INTEGER = Domain(MIN_INTEGER, MAX_INTEGER + 1, math.ceil, lambda number: math.floor(number) + 1)
 TIME = Domain(MIN_MICROSECONDS, MAX_MICROSECONDS + 1, to_microseconds, lambda time: to_microseconds(time) + 1)
 BOOLEAN = Domain(0, 2, int, lambda value: int(value) + 1)
-FLOAT = Domain(
-    (-_MAX_FLOAT, 0), (_MAX_FLOAT, 1), lambda number: (_exact(number), 0), lambda number: (_exact(number), 1)
-)
+FLOAT = Domain(-_MAX_FLOAT, math.inf, _float_from, _float_above)
 BYTES = Domain(b"", None, bytes, lambda value: value + b"\0")
 STRING = Domain("", None, str, lambda value: value + "\0")
 
