@@ -1,4 +1,4 @@
-"""What the tests of the codecs share: every kind of document drawn at random, and a comparison that forgives nothing."""
+"""What the tests of the codecs share: every kind of document at random, and a comparison that forgives nothing."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from datetime import timedelta
 from types import ModuleType
 
 import pytest
-from hypothesis import event, example, find, given
+from hypothesis import example, find, given, settings
 from hypothesis import strategies as st
 
 from palio import Constraint, Filter, Limits, Notification
@@ -30,11 +30,8 @@ def check_reader(codec: ModuleType, cls: type, data: bytes) -> object:
     """The value that was read, after checking that it can be written and read again; ``None`` for refused bytes."""
     try:
         value = codec.decode(cls, data)
-    except DecodeError as error:
-        event("refused")
-        assert str(error)
+    except DecodeError:
         return None
-    event("taken")
     assert type(value) is cls
     again = codec.decode(cls, codec.encode(value))
     assert again == value
@@ -182,14 +179,13 @@ def check_pairs(pairs: Pairs) -> None:
 
 
 def check_body(data: bytes) -> None:
+    """The compiled reader and the second one must agree."""
     value = check_reader(msgpack, Notification, data)
     try:
         expected = second_opinion(data)
-    except RefusedError as error:
-        assert value is None, f"taken, though the second reader says: {error}"
-    else:
-        assert value is not None, "refused, though the second reader takes it"
-        assert exact(value) == expected
+    except RefusedError:
+        expected = None
+    assert (None if value is None else exact(value)) == expected
 
 
 # -- what is sent ------------------------------------------------------------------------------------------------------
@@ -262,7 +258,7 @@ def strings(texts: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     return texts.flatmap(lambda each: announced(len(each), 0xA0, 31, 0xD9, 0xDA, 0xDB).map(lambda head: head + each))
 
 
-def words(lead: int, size: int, *signs: bool) -> st.SearchStrategy[bytes]:
+def words(lead: int, size: int) -> st.SearchStrategy[bytes]:
     return st.binary(min_size=size, max_size=size).map(lambda word: bytes([lead]) + word)
 
 
@@ -430,8 +426,9 @@ def test_bodies_of_both_fates_are_drawn(attributes):
         value = check_reader(msgpack, Notification, data)
         return value is not None and len(value) == attributes
 
-    find(bodies(), taken)
-    find(bodies(), lambda data: check_reader(msgpack, Notification, data) is None)
+    enough = settings(max_examples=10_000)
+    find(bodies(), taken, settings=enough)
+    find(bodies(), lambda data: check_reader(msgpack, Notification, data) is None, settings=enough)
 
 
 @pytest.mark.parametrize("size", [255, 256, 257])

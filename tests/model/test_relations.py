@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 
 import pytest
@@ -10,7 +11,15 @@ from hypothesis import strategies as st
 
 from palio import Advertisement, Constraint, Filter, Notification, Operator
 from palio.model.value import MAX_INTEGER, Value
-from tests.model.strategies import DOMAINS, EVERY_VALUE, numeric_constraints, ordered_constraints
+from tests.model.strategies import (
+    DOMAINS,
+    EVERY_VALUE,
+    FLOATS,
+    INTEGERS,
+    ORDER,
+    numeric_constraints,
+    ordered_constraints,
+)
 
 constraints = ordered_constraints()
 filters = st.lists(constraints, max_size=5).map(Filter)
@@ -178,6 +187,11 @@ def test_integers_and_floats_are_discrete() -> None:
         ("x > -1e300 and x < 1e300", "x > -1e+300 and x < 1e+300"),
         ("x >= 9223372036854775807", "x >= 9223372036854775807"),
         ("integer x >= 9223372036854775807", "integer x = 9223372036854775807"),
+        ("x != 9223372036854775807", "x != 9223372036854775807"),
+        ("x != -9223372036854775808", "x != -9223372036854775808"),
+        ("x != 1.7976931348623157e308", "x < 1.7976931348623157e+308"),
+        ("x <= 9223372036854775807", "x <= 9223372036854775807"),
+        ("x >= -9223372036854775808", "x >= -9223372036854775808"),
         ("boolean x >= true", "x = true"),
         ("boolean x any", "boolean x any"),
         ("x > 2.5 and x < 2.6", "float x > 2.5 and float x < 2.6"),
@@ -185,6 +199,22 @@ def test_integers_and_floats_are_discrete() -> None:
 )
 def test_canonical_text_of_numbers(text: str, canonical: str) -> None:
     assert str(Filter.parse(text).canonical()) == canonical
+
+
+def test_every_numeric_constraint_and_many_pairs_have_a_canonical_text() -> None:
+    pool = [
+        Constraint("x", operator, literal, type)
+        for operator in ORDER
+        for literal in [*INTEGERS, *FLOATS]
+        for type in (None, "integer", "float")
+    ]
+    draw = random.Random(3)
+    for constraints in [*([one] for one in pool), *(draw.sample(pool, 2) for _ in range(3000))]:
+        filter = Filter(constraints)
+        canonical = filter.canonical()
+        assert canonical == filter
+        assert canonical.canonical().constraints == canonical.constraints
+        assert Filter.parse(str(canonical)) == filter
 
 
 def test_merging_far_apart_stops_at_the_limit() -> None:

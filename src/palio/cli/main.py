@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import importlib
-import sys
-from typing import NoReturn
 
 import click
 
 from palio import __version__
-from palio.errors import PalioError
 
 _COMMANDS = {
     "bench": "palio.cli.bench:bench",
@@ -42,12 +39,3 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="palio")
 def palio() -> None:
     """An event notification service: say what you want, not which topic."""
-
-
-def main() -> NoReturn:
-    """Run the command line; what Palio refuses is printed without a traceback."""
-    try:
-        palio.main(prog_name="palio", standalone_mode=True)
-    except PalioError as error:
-        click.echo(f"palio: {error}", err=True)
-    sys.exit(1)

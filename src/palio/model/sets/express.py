@@ -22,15 +22,17 @@ from palio.model.sets.intervals import (
     Boundary,
     Bounds,
     Domain,
+    difference,
+    fold,
+    intersection,
     next_float,
     pieces,
 )
 from palio.model.sets.strings import StringSet
 from palio.model.sets.valueset import ABSENT, EVERYTHING, PRESENT, Orders, ValueSet, conjunction
-from palio.model.value import Type, Value, from_microseconds
+from palio.model.value import MAX_INTEGER, MIN_INTEGER, Type, Value, from_microseconds
 
 _Test = tuple[Operator, Value]
-_Pieces = list[tuple[Boundary, Boundary | None]]
 
 
 def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] | None:
@@ -135,9 +137,9 @@ def _previous_float(number: float) -> float:
 
 
 def _brief(number: int | float) -> int | float:
-    """A number without needless ".0"."""
-    whole = isinstance(number, float) and number.is_integer() and abs(number) < 2**53
-    return int(number) if whole else number
+    """One spelling for each number: as an integer where 64 bits hold it."""
+    is_integer = isinstance(number, int) or (number.is_integer() and MIN_INTEGER <= number <= MAX_INTEGER)
+    return int(number) if is_integer else number
 
 
 def _shorter(first: tuple[Operator, float], second: tuple[Operator, float]) -> _Test:
@@ -233,31 +235,43 @@ def _order_tests(spelling: _Spelling, bounds: Bounds) -> Iterator[_Test]:
 
 
 def _number_tests(orders: Orders) -> Iterator[_Test]:
-    """Tests for numbers of both types: each bound is a place that cuts the integers and the floats just so."""
+    """Tests for numbers of both types: each bound is a place that cuts the floats, and if possible the integers too."""
     integers, floats = list(pieces(orders.integer)), list(pieces(orders.float))
-    integer_low, float_low = integers[0][0], floats[0][0]
-    integer_high, float_high = integers[-1][1], floats[-1][1]
+    (integer_low, _), (float_low, _) = integers[0], floats[0]
+    (_, integer_high), (_, float_high) = integers[-1], floats[-1]
+    if integer_low == float_low and integer_high == integer_low + 1 and float_high == next_float(float_low):
+        yield Operator.EQ, integer_low
+        return
+    bounds: list[_Test] = []
     if float_low != FLOAT.bottom:
-        at, after = float_low, _previous_float(float_low)
-        if integer_low != INTEGER.bottom:
-            at, after = min(at, integer_low), max(after, integer_low - 1)
-        if integer_high == integer_low + 1 and float_high == next_float(float_low) and integer_low == float_low:
-            yield Operator.EQ, integer_low
-            return
-        yield _shorter((Operator.GE, at), (Operator.GT, after))
+        before = -math.inf if integer_low == INTEGER.bottom else integer_low - 1
+        below, at = _common_cut(float_low, before, integer_low)
+        bounds.append(_shorter((Operator.GE, at), (Operator.GT, below)))
     if float_high is not None:
-        before, upto = float_high, _previous_float(float_high)
-        if integer_high is not None:
-            before, upto = min(before, integer_high), max(upto, integer_high - 1)
-        yield _shorter((Operator.LT, before), (Operator.LE, upto))
+        after = math.inf if integer_high is None else integer_high
+        below, at = _common_cut(float_high, MAX_INTEGER if integer_high is None else integer_high - 1, after)
+        bounds.append(_shorter((Operator.LT, at), (Operator.LE, below)))
+    yield from bounds
     excluded: set[_Test] = set()
-    both: list[tuple[_Cuts, _Pieces]] = [(_FloatCuts(), floats), (_IntegerCuts(), integers)]
-    for cuts, intervals in both:
-        for (_, end), (start, _) in pairwise(intervals):
-            for test in cuts.hole(end, start):
+    parts: list[tuple[Domain, _Cuts, Bounds]] = [
+        (FLOAT, _FloatCuts(), orders.float),
+        (INTEGER, _IntegerCuts(), orders.integer),
+    ]
+    for domain, cuts, allowed in parts:
+        bounded = fold(intersection, [domain.full, *(domain.select(operator, value) for operator, value in bounds)])
+        for low, high in pieces(difference(bounded, allowed)):
+            for test in cuts.hole(low, domain.top if high is None else high):
                 if test not in excluded:  # an integer and the float of the same value are excluded by one test
                     excluded.add(test)
                     yield test
+
+
+def _common_cut(float_bound: float, integer_below: float, integer_at: float) -> tuple[float, float]:
+    """The numbers right before and right after a cut that separates the floats, and the integers too if it can."""
+    below, at = _previous_float(float_bound), float_bound
+    if max(below, integer_below) < min(at, integer_at):
+        return max(below, integer_below), min(at, integer_at)
+    return below, at
 
 
 def _string_tests(spelling: _Spelling, allowed: StringSet) -> Iterator[_Test]:

@@ -1,0 +1,89 @@
+"""The commands as their users run them."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from palio.bench import timing
+from palio.cli.main import palio
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(palio, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    """Every command below a group, the group itself included."""
+    found = [path]
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            found += commands(command, (*path, name))
+        else:
+            found.append((*path, name))
+    return found
+
+
+@pytest.mark.parametrize("path", commands(palio), ids=" ".join)
+def test_every_command_has_help(path: tuple[str, ...]) -> None:
+    shown = invoke(*path, "--help")
+    assert "Usage: palio" in shown.replace("Usage: palio palio", "Usage: palio")
+    if path and path != ("bench",):
+        assert "Example:  palio " + " ".join(path) in shown
+        assert "--json" in shown
+
+
+def test_unknown_commands_are_refused() -> None:
+    result = CliRunner().invoke(palio, ["fly"])
+    assert result.exit_code == 2
+    assert "No such command 'fly'" in result.output
+
+
+def test_tour_shows_the_model_at_work() -> None:
+    shown = invoke("tour")
+    assert ">>> f.matches(n)\n   True" in shown
+    assert "fails  level > 3        level is a value of type string, not number" in shown
+    assert "Filter.parse('x >* \"ab\"')" in shown
+    assert "TextSyntaxError: line 1, column 28: unexpected '>'" in shown
+
+
+def test_tour_as_json() -> None:
+    steps = json.loads(invoke("tour", "--json"))
+    assert [set(step) for step in steps] == [{"title", "remark", "lines"}] * len(steps)
+    assert ["f.matches(n)", "True"] in steps[0]["lines"]
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measure for a moment only: the figures mean nothing, their form is what is tested."""
+    monkeypatch.setattr(timing, "_LEAST_SECONDS", 1e-5)
+    monkeypatch.setattr(timing, "_ROUNDS", 1)
+
+
+@pytest.mark.usefixtures("quick")
+def test_bench_model_as_json() -> None:
+    report = json.loads(invoke("bench", "model", "--json"))
+    assert set(report) == {"benchmark", "machine", "results"}
+    assert report["benchmark"] == "model"
+    assert set(report["machine"]) == {"cores", "memory_gib", "cpu", "system", "python", "date"}
+    assert {row["operation"] for row in report["results"]} == {"parse", "match", "covers"}
+    assert {row["constraints"] for row in report["results"]} == {3, 4, 16, 64, 256}
+    for row in report["results"]:
+        assert row["operations_per_second"] > 0
+        assert row["microseconds"] == pytest.approx(1e6 / row["operations_per_second"])
+        assert row["times_baseline"] > 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_bench_model_as_a_table() -> None:
+    shown = invoke("bench", "model")
+    assert "a second" in shown
+    assert "not containing" in shown
+    assert "…" not in shown
