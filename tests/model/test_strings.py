@@ -105,6 +105,18 @@ def test_single_constraints_exhaustively(words: list[str]) -> None:
             assert inexact_cases("Filter.covers", wide, narrow), f"{wide} / {narrow}"
 
 
+@pytest.mark.parametrize("words", [["a", "b", "ab"], ["\0", "\0a", "a"], ["\0\0", "\1", "\U0010ffff"]])
+def test_canonical_form_of_every_pair(words: list[str]) -> None:
+    pool = [Constraint("x", operator, word) for operator in EVERY_STRING for word in words]
+    for pair in itertools.combinations(pool, 2):
+        canonical = Filter(pair).canonical()
+        if Filter(pair).is_satisfiable():
+            assert string_counterexample(canonical.constraints, pair) is None, f"{canonical} misses of {Filter(pair)}"
+            assert string_counterexample(pair, canonical.constraints) is None, f"{canonical} exceeds {Filter(pair)}"
+        else:
+            assert find_string(pair) is None
+
+
 @given(st.lists(string_constraints(), min_size=1, max_size=3), st.data())
 def test_inexact_cases_do_not_depend_on_order(constraints: list[Constraint], data: st.DataObject) -> None:
     shuffled = data.draw(st.permutations(constraints))
@@ -209,6 +221,7 @@ def test_order_of_strings_is_exact() -> None:
     assert Filter.parse('x >= "" and x != ""') == Filter.parse('x > ""')
     assert Filter.parse('x >* ""') == Filter.parse("string x any")
     assert Filter.parse('x >* "\ud7ff"') == Filter.parse('x >= "\ud7ff" and x < "\ue000"')
+    assert Filter.parse(r'x < "\u0000x" and x * "\u0000"') == Filter.parse(r'x >= "\u0000" and x < "\u0000x"')
     assert Filter.parse('x >* "\U0010ffff"') == Filter.parse('x >= "\U0010ffff"')
 
 
