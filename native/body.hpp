@@ -22,15 +22,27 @@ struct BodyLimits {
 
 namespace detail {
 
+inline void within(uint64_t size, const char* limit, uint64_t allowed, const char* what) {
+  if (size > allowed) throw DecodeFailure(limit, allowed, what);
+}
+
 inline Token expect(Reader& reader, Kind kind, const char* what) {
   Token token = reader.next();
   if (token.kind != kind) throw DecodeFailure(std::string("expected ") + what);
   return token;
 }
 
-inline void within(uint64_t size, const char* limit, uint64_t allowed, const char* what) {
-  if (size > allowed) throw DecodeFailure(limit, allowed, what);
+// Run a part of the reader; its failures are reported at this place.
+template <class Part>
+auto placed(const char* path, Part part) {
+  try {
+    return part();
+  } catch (const DecodeFailure& failure) {
+    throw failure.path().empty() ? failure.at(path) : failure;
+  }
 }
+
+inline std::string attribute_path(std::string_view name) { return "attributes[" + std::string(name) + "]"; }
 
 inline std::string_view read_name(Reader& reader, std::string_view previous, bool first, const BodyLimits& limits) {
   std::string_view name = expect(reader, Kind::string, "a string as an attribute's name").text;
@@ -38,7 +50,7 @@ inline std::string_view read_name(Reader& reader, std::string_view previous, boo
   within(name.size(), "name_bytes", limits.name_bytes, "bytes in a name");
   if (!first && name <= previous) {
     throw DecodeFailure(name == previous ? "attribute name given twice" : "attribute names not in ascending order")
-        .at("attributes[" + std::string(name) + "]");
+        .at(attribute_path(name));
   }
   return name;
 }
@@ -52,8 +64,30 @@ inline Token read_value(Reader& reader, std::string_view name, const BodyLimits&
     within(value.text.size(), "value_bytes", limits.value_bytes, "bytes in a value");
     return value;
   } catch (const DecodeFailure& failure) {
-    throw failure.at("attributes[" + std::string(name) + "]");
+    throw failure.at(attribute_path(name));
   }
+}
+
+template <class Visitor>
+void read_attributes(Reader& reader, const BodyLimits& limits, Visitor& visitor) {
+  uint32_t count = expect(reader, Kind::map, "a map of attributes").count;
+  within(count, "attributes", limits.attributes, "attributes in one notification");
+  std::string_view previous;
+  for (uint32_t i = 0; i < count; ++i) {
+    std::string_view name = read_name(reader, previous, i == 0, limits);
+    visitor.attribute(name, read_value(reader, name, limits));
+    previous = name;
+  }
+}
+
+template <class Visitor>
+void read_payload(Reader& reader, const BodyLimits& limits, Visitor& visitor) {
+  std::string_view content_type = expect(reader, Kind::string, "the payload's content type").text;
+  if (content_type.empty()) throw DecodeFailure("empty content type");
+  within(content_type.size(), "name_bytes", limits.name_bytes, "bytes in a content type");
+  std::string_view payload = expect(reader, Kind::bytes, "the payload's bytes").text;
+  within(payload.size(), "payload_bytes", limits.payload_bytes, "bytes in a payload");
+  visitor.payload(content_type, payload);
 }
 
 }  // namespace detail
@@ -68,22 +102,8 @@ void read_body(const uint8_t* data, size_t size, const BodyLimits& limits, Visit
   if (detail::expect(reader, Kind::integer, "the version").integer != body_version) {
     throw DecodeFailure("version that is not known here; this release reads version 1");
   }
-  uint32_t count = detail::expect(reader, Kind::map, "a map of attributes").count;
-  detail::within(count, "attributes", limits.attributes, "attributes in one notification");
-  std::string_view previous;
-  for (uint32_t i = 0; i < count; ++i) {
-    std::string_view name = detail::read_name(reader, previous, i == 0, limits);
-    visitor.attribute(name, detail::read_value(reader, name, limits));
-    previous = name;
-  }
-  if (fields == 4) {
-    std::string_view content_type = detail::expect(reader, Kind::string, "the payload's content type").text;
-    if (content_type.empty()) throw DecodeFailure("empty content type").at("payload");
-    detail::within(content_type.size(), "name_bytes", limits.name_bytes, "bytes in a content type");
-    std::string_view payload = detail::expect(reader, Kind::bytes, "the payload's bytes").text;
-    detail::within(payload.size(), "payload_bytes", limits.payload_bytes, "bytes in a payload");
-    visitor.payload(content_type, payload);
-  }
+  detail::placed("attributes", [&] { detail::read_attributes(reader, limits, visitor); });
+  if (fields == 4) detail::placed("payload", [&] { detail::read_payload(reader, limits, visitor); });
   if (!reader.at_end()) throw DecodeFailure("bytes after the end of the document");
 }
 

@@ -12,6 +12,20 @@ Each message says what was wrong, where, and what to do about it.
 
 from __future__ import annotations
 
+_BRIEF = 80  # characters of input that a message quotes
+
+
+def brief(value: object) -> str:
+    """A value as messages quote it: its repr, cut if long, and always printable.
+
+    >>> brief("a" * 100) == "'" + "a" * 76 + "..."
+    True
+    """
+    text = repr(value) if not isinstance(value, str | bytes) else repr(value[:_BRIEF])
+    text = text.encode("utf-8", "backslashreplace").decode()
+    whole = len(text) <= _BRIEF and (not isinstance(value, str | bytes) or len(value) <= _BRIEF)
+    return text if whole else f"{text[: _BRIEF - 3]}..."
+
 
 class PalioError(Exception):
     """Base of every error that Palio raises on purpose."""

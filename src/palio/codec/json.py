@@ -27,7 +27,7 @@ import msgspec.json
 
 from palio.codec import parts
 from palio.codec.parts import VERSION, Document, T
-from palio.errors import CallerError, DecodeError, DecodeLimitError
+from palio.errors import CallerError, DecodeError, DecodeLimitError, brief
 from palio.model import (
     DEFAULT_LIMITS,
     Advertisement,
@@ -41,7 +41,7 @@ from palio.model import (
 )
 from palio.model.syntax.literals import read_instant
 from palio.model.syntax.printer import print_literal
-from palio.model.value import MAX_INTEGER, MIN_INTEGER, Value
+from palio.model.value import MAX_INTEGER, MIN_INTEGER, Value, check_value
 
 _encode = msgspec.json.Encoder().encode
 
@@ -120,14 +120,13 @@ def _write_envelope(envelope: Envelope) -> dict[str, object]:
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{\]}]', re.DOTALL)
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[{\]}]', re.DOTALL)
+"""Strings (an open one to the end of the text, so that no place is looked at twice) and brackets."""
 
 
 def _load(data: bytes | str, limits: Limits) -> object:
     """JSON text as Python objects: no duplicate keys, no NaN, no integers beyond 64 bits, no deep nesting."""
-    if isinstance(data, str):
-        data = data.encode("utf-8", "surrogatepass")
-    parts.check_document_size(data, limits)
+    data = parts.document_bytes(data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data, limits)
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -146,11 +145,11 @@ def _load(data: bytes | str, limits: Limits) -> object:
 
 
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise DecodeError(f"key {twice!r} given twice in one object")
+    result: dict[str, object] = {}
+    for key, value in pairs:
+        if key in result:
+            raise DecodeError(f"key {brief(key)} given twice in one object")
+        result[key] = value
     return result
 
 
@@ -178,7 +177,7 @@ def _check_keys(document: dict[str, object], required: tuple[str, ...], optional
             raise DecodeError(f"key {key!r} is missing", path)
     for key in document:
         if key not in required and key not in optional:
-            raise DecodeError(f"unknown key {key!r}; known are {', '.join((*required, *optional))}", path)
+            raise DecodeError(f"unknown key {brief(key)}; known are {', '.join((*required, *optional))}", path)
 
 
 def _dictionary(value: object, required: tuple[str, ...], optional: tuple[str, ...], path: str) -> dict[str, Any]:
@@ -221,7 +220,10 @@ def _bytes(text: object, path: str) -> bytes:
 
 def _tagged_integer(value: object, path: str) -> int:
     if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, re.ASCII):
-        return _integer(value)
+        with parts.placed(path):
+            checked = check_value(int(value), "integer")
+        assert isinstance(checked, int)
+        return checked
     if type(value) is int:
         return value
     raise DecodeError("expected an integer, or its digits as a string", path)
@@ -249,10 +251,10 @@ def _notification(attributes: object, limits: Limits, path: str) -> Notification
     names = list(attributes)
     for previous, name in pairwise(names):
         if name < previous:
-            raise DecodeError("names not in ascending order of code points", f"{path}[{name}]")
+            raise DecodeError("names not in ascending order of code points", parts.place(path, name))
     values: dict[str, Value] = {}
     for name, value in attributes.items():
-        place = f"{path}[{name}]"
+        place = parts.place(path, name)
         parts.check_size(name, "name_bytes", limits, place)
         values[name] = _value(value, place)
         parts.check_size(values[name], "value_bytes", limits, place)
@@ -290,6 +292,9 @@ def _pattern(rows: object, limits: Limits, path: str) -> Pattern:
 
 def _envelope(value: object, limits: Limits, path: str) -> Envelope:
     fields = _dictionary(value, _ENVELOPE_KEYS[:5], _ENVELOPE_KEYS[5:], path)
+    for key in _ENVELOPE_KEYS:
+        if key in fields and fields[key] is None:
+            raise DecodeError("null; leave the key out instead", f"{path}.{key}")
     for key in ("published", "expires"):
         if key in fields:
             fields[key] = _time(fields[key], f"{path}.{key}")

@@ -29,6 +29,7 @@ from palio.model import (
     Pattern,
     Payload,
 )
+from palio.model.value import MAX_INTEGER
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -44,7 +45,7 @@ def encode(value: Document) -> bytes:
 
 def decode(cls: type[T], data: bytes, limits: Limits = DEFAULT_LIMITS) -> T:
     """Read what :func:`encode` writes, and nothing else; raises :class:`~palio.errors.DecodeError`."""
-    parts.check_document_size(data, limits)
+    data = parts.document_bytes(data, limits)
     if cls is Notification:
         return cast("T", _notification(data, limits))
     fields = unpack(data, parts.DEPTH)
@@ -62,11 +63,11 @@ def decode(cls: type[T], data: bytes, limits: Limits = DEFAULT_LIMITS) -> T:
 
 def _notification(data: bytes, limits: Limits) -> Notification:
     attributes, content_type, payload = decode_body(
-        bytes(data),
-        attributes=limits.attributes,
-        name_bytes=limits.name_bytes,
-        value_bytes=limits.value_bytes,
-        payload_bytes=limits.payload_bytes,
+        data,
+        attributes=min(limits.attributes, MAX_INTEGER),
+        name_bytes=min(limits.name_bytes, MAX_INTEGER),
+        value_bytes=min(limits.value_bytes, MAX_INTEGER),
+        payload_bytes=min(limits.payload_bytes, MAX_INTEGER),
     )
     if payload is None or content_type is None:
         return Notification.of_checked(attributes)

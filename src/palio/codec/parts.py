@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
-from palio.errors import CallerError, DecodeError, DecodeLimitError
+from palio.errors import CallerError, DecodeError, DecodeLimitError, brief
 from palio.model import Advertisement, Constraint, Envelope, Filter, Limits, Notification, NotificationId, Pattern
 
 VERSION = 1
@@ -20,16 +20,28 @@ Document = Notification | Constraint | Filter | Advertisement | Pattern | Envelo
 T = TypeVar("T", bound=Document)
 
 
-def check_document_size(data: bytes, limits: Limits) -> None:
-    """Refuse a document beyond the limit before anything is done with it."""
-    if len(data) > limits.document_bytes:
+def document_bytes(data: object, limits: Limits) -> bytes:
+    """The bytes of a document, which are refused beyond the limit before anything is done with them."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise CallerError(f"a document is bytes, not {type(data).__name__}")
+    size = data.nbytes if isinstance(data, memoryview) else len(data)
+    if size > limits.document_bytes:
         raise DecodeLimitError("document_bytes", limits.document_bytes, "bytes in one document")
+    return bytes(data)
 
 
 def check_version(version: object) -> None:
     """Refuse a document of a version that this release does not know."""
     if type(version) is not int or version != VERSION:
-        raise DecodeError(f"version {version!r} is not known here; this release reads version {VERSION}")
+        raise DecodeError(f"version {brief(version)} is not known here; this release reads version {VERSION}")
+
+
+def place(path: str, name: str) -> str:
+    """The path of something by name; a peer's name is quoted, and cut if it is long."""
+    return f"{path}[{name if name.isascii() and name.isprintable() and len(name) <= _SHOWN else brief(name)}]"
+
+
+_SHOWN = 60
 
 
 @contextmanager

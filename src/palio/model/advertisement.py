@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from palio.errors import InvalidConstraintError
+from palio.errors import InvalidConstraintError, brief
 from palio.model.conditions import ConstraintSet
 from palio.model.constraint import Constraint
 from palio.model.filter import Filter
@@ -41,7 +41,8 @@ class Advertisement(ConstraintSet):
         for constraint in self.constraints:
             if constraint.operator is Operator.ABSENT:
                 raise InvalidConstraintError(
-                    f"constraint on {constraint.name!r}: 'absent' means nothing in an advertisement; leave the name out"
+                    f"constraint on {brief(constraint.name)}: "
+                    "'absent' means nothing in an advertisement; leave the name out"
                 )
         fill(self, "_sets", None)
         fill(self, "_hash", None)

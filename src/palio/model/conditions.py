@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palio.errors import InvalidConstraintError
+from palio.errors import InvalidConstraintError, brief
 from palio.model.constraint import Constraint
 from palio.model.immutable import Immutable, fill
 
@@ -21,7 +21,7 @@ class ConstraintSet(Immutable):
         for constraint in given:
             if not isinstance(constraint, Constraint):
                 raise InvalidConstraintError(
-                    f"{constraint!r} is no Constraint; {type(self).__name__}.parse(...) reads text"
+                    f"{brief(constraint)} is no Constraint; {type(self).__name__}.parse(...) reads text"
                 )
         fill(self, "constraints", given)
 

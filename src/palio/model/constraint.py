@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palio.errors import InvalidConstraintError
+from palio.errors import InvalidConstraintError, brief
 from palio.model.immutable import Immutable, fill
 from palio.model.operator import HOLDS, Operator
 from palio.model.syntax.printer import print_constraint
@@ -79,22 +79,26 @@ class Constraint(Immutable):
         return Constraint, (self.name, self.operator.value, self.value, self.type.value)
 
 
+def _misfit(name: str, problem: str) -> InvalidConstraintError:
+    return InvalidConstraintError(f"constraint on {brief(name)}: {problem}")
+
+
 def _operator(operator: Operator | str, name: str) -> Operator:
     try:
         return Operator(operator)
     except ValueError:
         known = " ".join(known.value for known in Operator)
-        raise InvalidConstraintError(f"constraint on {name!r}: unknown operator {operator!r}; one of {known}") from None
+        raise _misfit(name, f"unknown operator {brief(operator)}; one of {known}") from None
 
 
 def _literal(name: str, operator: Operator, value: Value | None) -> Value | None:
     if not operator.takes_value:
         if value is not None:
-            raise InvalidConstraintError(f"constraint on {name!r}: operator {operator.value!r} takes no value")
+            raise _misfit(name, f"operator {operator.value!r} takes no value")
         return None
     if value is None:
-        raise InvalidConstraintError(f"constraint on {name!r}: operator {operator.value!r} needs a value")
-    return check_value(value, f"constraint on {name!r}")
+        raise _misfit(name, f"operator {operator.value!r} needs a value")
+    return check_value(value, "constraint on", name)
 
 
 def _default_type(operator: Operator, value: Value | None) -> Type:
@@ -114,18 +118,13 @@ def _fit_type(name: str, operator: Operator, value: Value | None, asked: Type | 
             fit = Type(asked)
         except ValueError:
             known = ", ".join(known.value for known in Type)
-            raise InvalidConstraintError(f"constraint on {name!r}: unknown type {asked!r}; one of {known}") from None
+            raise _misfit(name, f"unknown type {brief(asked)}; one of {known}") from None
     if operator is Operator.ABSENT and fit is not Type.ANY:
-        raise InvalidConstraintError(f"constraint on {name!r}: 'absent' takes no type, because nothing is there")
+        raise _misfit(name, "'absent' takes no type, because nothing is there")
     if operator.takes_value:
         same_family = fit is default or (fit in _NUMERIC and default is Type.NUMBER)
         if not same_family:
-            raise InvalidConstraintError(
-                f"constraint on {name!r}: a value of type {TYPE_OF[value.__class__].value} "
-                f"does not fit the type {fit.value}"
-            )
+            raise _misfit(name, f"a value of type {TYPE_OF[value.__class__].value} does not fit the type {fit.value}")
     if operator.strings_only and fit is not Type.STRING:
-        raise InvalidConstraintError(
-            f"constraint on {name!r}: operator {operator.value!r} is for strings, not for {fit.value}"
-        )
+        raise _misfit(name, f"operator {operator.value!r} is for strings, not for {fit.value}")
     return fit

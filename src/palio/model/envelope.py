@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from palio.errors import InvalidValueError
+from palio.errors import InvalidValueError, brief
 from palio.model.value import MAX_INTEGER, Value, check_value
 
 
@@ -47,7 +47,9 @@ class NotificationId:
         for field in ("incarnation", "sequence"):
             number = getattr(self, field)
             if type(number) is not int or not 0 <= number <= MAX_INTEGER:
-                raise InvalidValueError(f"{field} of a notification id: {number!r} is no integer from 0 to 2**63 - 1")
+                raise InvalidValueError(
+                    f"{field} of a notification id: {brief(number)} is no integer from 0 to 2**63 - 1"
+                )
 
     def __str__(self) -> str:
         return f"{self.origin}/{self.incarnation}/{self.sequence}"
@@ -74,7 +76,7 @@ class Envelope:
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, NotificationId):
-            raise InvalidValueError(f"id of an envelope: {self.id!r} is no NotificationId")
+            raise InvalidValueError(f"id of an envelope: {brief(self.id)} is no NotificationId")
         object.__setattr__(self, "published", _require("publication time", self.published, datetime))
         _require("publisher", self.publisher, str)
         if self.expires is not None:

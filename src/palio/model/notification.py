@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from keyword import iskeyword
 from types import MappingProxyType
 
-from palio.errors import DuplicateNameError, InvalidValueError
+from palio.errors import DuplicateNameError, InvalidValueError, brief
 from palio.model.envelope import Envelope, Payload
 from palio.model.immutable import Immutable, fill
 from palio.model.limits import DEFAULT_LIMITS, Limits
@@ -49,8 +49,8 @@ class Notification(Immutable, Mapping[str, Value]):
         for given, value in pairs:
             name = check_name(given)
             if name in checked:
-                raise DuplicateNameError(f"attribute {name!r} is given twice; a notification has each name once")
-            checked[name] = check_value(value, f"attribute {name!r}")
+                raise DuplicateNameError(f"attribute {brief(name)} is given twice; a notification has each name once")
+            checked[name] = check_value(value, "attribute", name)
         self._fill(dict(sorted(checked.items())), None, None)
 
     def _fill(self, attributes: dict[str, Value], payload: Payload | None, envelope: Envelope | None) -> None:

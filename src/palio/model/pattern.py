@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palio.errors import CallerError, TextSyntaxError
+from palio.errors import CallerError, TextSyntaxError, brief
 from palio.model.filter import NOTHING, Filter
 from palio.model.immutable import Immutable, fill
 from palio.model.limits import DEFAULT_LIMITS, Limits
@@ -29,7 +29,7 @@ class Pattern(Immutable):
             raise CallerError("a pattern needs at least one filter")
         for filter in given:
             if not isinstance(filter, Filter):
-                raise CallerError(f"{filter!r} is no Filter; Pattern.parse(...) reads text")
+                raise CallerError(f"{brief(filter)} is no Filter; Pattern.parse(...) reads text")
         fill(self, "filters", given)
 
     @classmethod

@@ -11,7 +11,7 @@ import math
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from palio.errors import InvalidNameError, InvalidValueError
+from palio.errors import InvalidNameError, InvalidValueError, brief
 
 Value = str | int | float | bool | datetime | bytes
 
@@ -53,44 +53,49 @@ CLASSES_OF: dict[Type, tuple[type, ...]] = {
 """The Python classes that an attribute's value may have to fit a constraint of that type."""
 
 
-def check_value(value: object, where: str = "value") -> Value:
-    """Return the value in its normal form, or raise :class:`InvalidValueError` naming ``where``.
+def check_value(value: object, what: str = "value", name: str | None = None) -> Value:
+    """Return the value in its normal form, or raise :class:`InvalidValueError` saying what it is (the value of).
 
     >>> check_value(5)
     5
-    >>> check_value(float("nan"))
+    >>> check_value(float("nan"), "attribute", "level")
     Traceback (most recent call last):
-    palio.errors.InvalidValueError: value: nan is not a finite float; leave the attribute out instead
+    palio.errors.InvalidValueError: attribute 'level': nan is not a finite float; leave the attribute out instead
     """
+    problem: str | None = None
     if isinstance(value, str):
-        return _check_string(value, where)
-    if isinstance(value, bool):
+        if is_scalar(value):
+            return str.__str__(value)
+        problem = "string holds a lone surrogate; strings are Unicode scalar values"
+    elif isinstance(value, bool):
         return value
-    if isinstance(value, int):
-        if not MIN_INTEGER <= value <= MAX_INTEGER:
-            raise InvalidValueError(f"{where}: integer outside the signed 64-bit range; use a float or a string")
-        return int(value)
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidValueError(f"{where}: {value} is not a finite float; leave the attribute out instead")
-        return float(value)
-    if isinstance(value, datetime):
-        return _check_time(value, where)
-    if isinstance(value, bytes):
+    elif isinstance(value, int):
+        if MIN_INTEGER <= value <= MAX_INTEGER:
+            return int(value)
+        problem = "integer outside the signed 64-bit range; use a float or a string"
+    elif isinstance(value, float):
+        if math.isfinite(value):
+            return float(value)
+        problem = f"{value} is not a finite float; leave the attribute out instead"
+    elif isinstance(value, datetime):
+        problem = _problem_of_time(value)
+        if problem is None:
+            return _plain_utc(value)
+    elif isinstance(value, bytes):
         return bytes(value)
-    raise InvalidValueError(
-        f"{where}: {type(value).__name__} is none of str, int, float, bool, datetime, bytes; convert it first"
-    )
+    else:
+        problem = f"{type(value).__name__} is none of str, int, float, bool, datetime, bytes; convert it first"
+    raise InvalidValueError(f"{what if name is None else f'{what} {brief(name)}'}: {problem}")
 
 
 def check_name(name: object) -> str:
     """Return the attribute name, or raise :class:`InvalidNameError`."""
     if not isinstance(name, str):
-        raise InvalidNameError(f"attribute name {name!r} is not a string")
+        raise InvalidNameError(f"attribute name {brief(name)} is not a string")
     if not name:
         raise InvalidNameError("attribute name is empty; give it at least one character")
     if not is_scalar(name):
-        raise InvalidNameError(f"attribute name {name!r} holds a lone surrogate; names are Unicode scalar values")
+        raise InvalidNameError(f"attribute name {brief(name)} holds a lone surrogate; names are Unicode scalar values")
     return str.__str__(name)
 
 
@@ -105,26 +110,24 @@ def is_scalar(text: str) -> bool:
     return True
 
 
-def _check_string(value: str, where: str) -> str:
-    if not is_scalar(value):
-        raise InvalidValueError(f"{where}: string holds a lone surrogate; strings are Unicode scalar values")
-    return str.__str__(value)
-
-
-def _check_time(value: datetime, where: str) -> datetime:
+def _problem_of_time(value: datetime) -> str | None:
     if value.tzinfo is None or value.utcoffset() is None:
-        raise InvalidValueError(f"{where}: naive datetime {value.isoformat()}; give it a time zone, such as UTC")
+        return f"naive datetime {value.isoformat()}; give it a time zone, such as UTC"
     if getattr(value, "nanosecond", 0):
-        raise InvalidValueError(f"{where}: time {value} is finer than a microsecond; round it first")
+        return f"time {value} is finer than a microsecond; round it first"
     try:
-        utc = value.astimezone(UTC)
+        value.astimezone(UTC)
     except OverflowError:
-        raise InvalidValueError(f"{where}: time {value.isoformat()} lies outside years 1 to 9999 in UTC") from None
+        return f"time {value.isoformat()} lies outside years 1 to 9999 in UTC"
+    return None
+
+
+def _plain_utc(value: datetime) -> datetime:
+    """The same instant in UTC, as a plain ``datetime`` also when it was a subclass."""
+    utc = value.astimezone(UTC)
     if type(utc) is datetime:
         return utc
-    return datetime(
-        utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, tzinfo=UTC
-    )  # a subclass comes back as the plain class
+    return datetime(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second, utc.microsecond, tzinfo=UTC)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

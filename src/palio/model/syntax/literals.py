@@ -91,6 +91,13 @@ def read_number(text: str, start: int, end: int) -> int | float:
     return value
 
 
+def _offset(text: str, start: int, match: re.Match[str]) -> timedelta:
+    hours, minutes = int(match[10]), int(match[11])
+    if hours > 23 or minutes > 59:
+        raise TextSyntaxError("no such instant (its zone is a day or more away)", text, start + match.start(9))
+    return timedelta(hours=hours, minutes=minutes) * (-1 if match[9] == "-" else 1)
+
+
 def read_instant(text: str, start: int, end: int) -> datetime:
     """The instant at ``text[start:end]``, as in RFC 3339 or as the papers print it."""
     written = text[start:end]
@@ -99,7 +106,7 @@ def read_instant(text: str, start: int, end: int) -> datetime:
         second, fraction = int(match[6] or 0), int((match[7] or "").ljust(6, "0"))
         offset = timedelta()
         if match[9]:
-            offset = timedelta(hours=int(match[10]), minutes=int(match[11])) * (-1 if match[9] == "-" else 1)
+            offset = _offset(text, start, match)
     elif match := PAPERS_INSTANT.fullmatch(written):
         month, day, hour, minute, second = _MONTHS.get(match[1], 0), *map(int, match.groups()[1:5])
         year, fraction = int(match[7]), 0

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from palio.errors import CallerError, LimitError
+from palio.errors import CallerError, LimitError, brief
 from palio.model.constraint import Constraint
 from palio.model.limits import Limits
 from palio.model.operator import Operator
@@ -84,7 +84,7 @@ def parse_notification(text: str, limits: Limits) -> list[tuple[str, Value]]:
     def read() -> None:
         type_word, name = _type_and_name(scanner)
         if name.text in attributes:
-            raise scanner.error(f"attribute {name.text!r} is given twice", name, "each name once")
+            raise scanner.error(f"attribute {brief(name.text)} is given twice", name, "each name once")
         symbol = scanner.next()
         if symbol.kind is not Kind.SYMBOL or SYMBOLS.get(symbol.text) is not Operator.EQ:
             raise scanner.unexpected(symbol, "'='")

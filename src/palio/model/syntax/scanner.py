@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
-from palio.errors import LimitError, TextSyntaxError
+from palio.errors import LimitError, TextSyntaxError, brief
 from palio.model.limits import Limits
 from palio.model.syntax.literals import (
     INSTANT_RUN,
@@ -126,7 +126,7 @@ class Scanner:
 
     def unexpected(self, token: Token, expected: str) -> TextSyntaxError:
         """An error for a token that does not fit here."""
-        found = "end of text" if token.kind is Kind.END else f"unexpected {self.text[token.start : token.end]!r}"
+        found = "end of text" if token.kind is Kind.END else f"unexpected {brief(self.text[token.start : token.end])}"
         return self.error(found, token, expected)
 
     def _scan(self) -> Token:
