@@ -292,9 +292,8 @@ def _pattern(rows: object, limits: Limits, path: str) -> Pattern:
 
 def _envelope(value: object, limits: Limits, path: str) -> Envelope:
     fields = _dictionary(value, _ENVELOPE_KEYS[:5], _ENVELOPE_KEYS[5:], path)
-    for key in _ENVELOPE_KEYS:
-        if key in fields and fields[key] is None:
-            raise DecodeError("null; leave the key out instead", f"{path}.{key}")
+    if "key" in fields and fields["key"] is None:
+        raise DecodeError("expected a string; leave the key out if there is none", f"{path}.key")
     for key in ("published", "expires"):
         if key in fields:
             fields[key] = _time(fields[key], f"{path}.{key}")

@@ -38,7 +38,7 @@ def check_version(version: object) -> None:
 
 def place(path: str, name: str) -> str:
     """The path of something by name; a peer's name is quoted, and cut if it is long."""
-    return f"{path}[{name if name.isascii() and name.isprintable() and len(name) <= _SHOWN else brief(name)}]"
+    return f"{path}[{name if name.isprintable() and len(name) <= _SHOWN else brief(name)}]"
 
 
 _SHOWN = 60
