@@ -37,9 +37,10 @@ class Filter(ConstraintSet):
     The filter without constraints matches everything.
     """
 
-    __slots__ = ("_hash", "_sets", "_tests")
+    __slots__ = ("_hash", "_satisfiable", "_sets", "_tests")
 
     _hash: int | None
+    _satisfiable: bool
     _sets: dict[str, ValueSet] | None
     _tests: tuple[_Test, ...]
 
@@ -115,7 +116,9 @@ class Filter(ConstraintSet):
     def value_sets(self) -> dict[str, ValueSet]:
         """What the filter allows for each name it speaks of: its canonical form as data."""
         if self._sets is None:
-            fill(self, "_sets", {name: conjunction(group) for name, group in self.by_name().items()})
+            sets = {name: conjunction(group) for name, group in self.by_name().items()}
+            fill(self, "_satisfiable", not any(allowed.is_empty for allowed in sets.values()))
+            fill(self, "_sets", sets)
         assert self._sets is not None
         return self._sets
 
@@ -125,13 +128,14 @@ class Filter(ConstraintSet):
         >>> Filter.parse("x > 3 and x < 2").is_satisfiable()
         False
         """
-        return not any(allowed.is_empty for allowed in self.value_sets().values())
+        self.value_sets()
+        return self._satisfiable
 
     def covers(self, other: Filter) -> bool:
         """Whether this filter matches everything that the other one matches."""
-        if not other.is_satisfiable():
-            return True
         theirs = other.value_sets()
+        if not other._satisfiable:
+            return True
         return all(allowed.covers(theirs.get(name, EVERYTHING)) for name, allowed in self.value_sets().items())
 
     def canonical(self) -> Filter:

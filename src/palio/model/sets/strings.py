@@ -108,16 +108,17 @@ EVERYTHING = StringSet(STRING.full)
 def conjoin(shapes: list[Shape]) -> StringSet:
     """The strings that belong to every one of the shapes, in canonical form."""
     order = fold(intersection, [shape.order for shape in shapes])
+    stated = [shape for shape in shapes if shape.has_atoms]
+    if not stated:
+        return StringSet(order)
     reduced = _reduce_atoms(
-        {shape.suffix for shape in shapes},
-        {part for shape in shapes for part in shape.contains},
-        {part for shape in shapes for part in shape.no_suffix},
-        {part for shape in shapes for part in shape.no_contains},
+        {shape.suffix for shape in stated},
+        {part for shape in stated for part in shape.contains},
+        {part for shape in stated for part in shape.no_suffix},
+        {part for shape in stated for part in shape.no_contains},
     )
     if reduced is None:
         return NOTHING
-    if not reduced.has_atoms:
-        return StringSet(order)
     return _settle_shape(reduced._replace(order=order))
 
 
