@@ -225,3 +225,28 @@ def test_filters_take_constraints_only() -> None:
         Pattern([])
     with pytest.raises(errors.CallerError, match="is no Filter"):
         Pattern(["x = 1"])  # type: ignore[list-item]
+
+
+F, A, P, N = Filter.parse("x > 1"), Advertisement.parse("x any"), Pattern.parse("x = 1"), Notification(x=1)
+
+
+@pytest.mark.parametrize(
+    ("call", "fragment"),
+    [
+        (lambda: F.matches({"x": 1}), "{'x': 1} is no Notification"),
+        (lambda: F.explain("x = 1"), "'x = 1' is no Notification"),
+        (lambda: F.covers(A), "is no Filter"),
+        (lambda: F.covers("x > 1"), "'x > 1' is no Filter; Filter.parse"),
+        (lambda: F.merge(P), "is no Filter"),
+        (lambda: A.announces({}), "is no Notification"),
+        (lambda: A.covers(F), "is no Advertisement"),
+        (lambda: A.relevant_to(N), "is no Filter"),
+        (lambda: P.covers(F), "is no Pattern"),
+        (lambda: Filter.parse(b"x = 1"), "text is a str, not bytes"),
+        (lambda: Notification.parse(None), "text is a str, not NoneType"),
+    ],
+)
+def test_operands_of_the_wrong_class(call: object, fragment: str) -> None:
+    with pytest.raises(errors.CallerError) as caught:
+        call()  # type: ignore[operator]
+    assert fragment in str(caught.value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from palio.errors import InvalidConstraintError, brief
-from palio.model.conditions import ConstraintSet
+from palio.model.conditions import ConstraintSet, expect
 from palio.model.constraint import Constraint
 from palio.model.filter import Filter
 from palio.model.immutable import fill
@@ -58,6 +58,7 @@ class Advertisement(ConstraintSet):
 
     def announces(self, notification: Notification) -> bool:
         """Whether every attribute of the notification meets at least one constraint on its name."""
+        expect(notification, Notification)
         grouped = self.by_name()
         return all(
             any(constraint.matches_value(value) for constraint in grouped.get(name, ()))
@@ -78,11 +79,13 @@ class Advertisement(ConstraintSet):
         >>> Advertisement.parse("x any").covers(Advertisement.parse("x > 3 and x < 1"))
         True
         """
+        expect(other, Advertisement)
         mine = self.value_sets()
         return all(name in mine and mine[name].covers(allowed) for name, allowed in other.value_sets().items())
 
     def relevant_to(self, filter: Filter) -> bool:
         """Whether something announced here can match the filter."""
+        expect(filter, Filter)
         mine = self.value_sets()
         return all(
             wanted.absent or (name in mine and mine[name].meets(wanted)) for name, wanted in filter.value_sets().items()

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palio.errors import InvalidConstraintError, brief
+from palio.errors import CallerError, InvalidConstraintError, brief
 from palio.model.constraint import Constraint
 from palio.model.immutable import Immutable, fill
+
+
+def expect(value: object, cls: type) -> None:
+    """Refuse an operand of the wrong class, which would otherwise fail somewhere deep."""
+    if not isinstance(value, cls):
+        raise CallerError(f"{brief(value)} is no {cls.__name__}; {cls.__name__}.parse(...) reads text")
 
 
 class ConstraintSet(Immutable):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from palio.errors import CallerError, InternalError, PalioError, TextSyntaxError
-from palio.model.conditions import ConstraintSet
+from palio.model.conditions import ConstraintSet, expect
 from palio.model.constraint import Constraint
 from palio.model.explanation import Explanation, explain
 from palio.model.immutable import fill
@@ -96,7 +96,11 @@ class Filter(ConstraintSet):
 
     def matches(self, notification: Notification) -> bool:
         """Whether every constraint holds for the notification."""
-        get = notification._attributes.get
+        try:
+            get = notification._attributes.get
+        except AttributeError:
+            expect(notification, Notification)
+            raise
         for name, classes, holds, literal in self._tests:
             value = get(name)  # None, and so NoneType, for an absent attribute
             if value.__class__ not in classes or not holds(value, literal):
@@ -111,6 +115,7 @@ class Filter(ConstraintSet):
           holds  event = "alarm"
           fails  level > 3        level is 2
         """
+        expect(notification, Notification)
         return explain(self.constraints, notification)
 
     def value_sets(self) -> dict[str, ValueSet]:
@@ -133,6 +138,7 @@ class Filter(ConstraintSet):
 
     def covers(self, other: Filter) -> bool:
         """Whether this filter matches everything that the other one matches."""
+        expect(other, Filter)
         theirs = other.value_sets()
         if not other._satisfiable:
             return True

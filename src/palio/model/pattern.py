@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palio.errors import CallerError, TextSyntaxError, brief
+from palio.errors import CallerError, TextSyntaxError
+from palio.model.conditions import expect
 from palio.model.filter import NOTHING, Filter
 from palio.model.immutable import Immutable, fill
 from palio.model.limits import DEFAULT_LIMITS, Limits
@@ -28,8 +29,7 @@ class Pattern(Immutable):
         if not given:
             raise CallerError("a pattern needs at least one filter")
         for filter in given:
-            if not isinstance(filter, Filter):
-                raise CallerError(f"{brief(filter)} is no Filter; Pattern.parse(...) reads text")
+            expect(filter, Filter)
         fill(self, "filters", given)
 
     @classmethod
@@ -50,6 +50,7 @@ class Pattern(Immutable):
 
     def covers(self, other: Pattern) -> bool:
         """Whether both have the same length and each filter covers the other's at its position."""
+        expect(other, Pattern)
         return len(self.filters) == len(other.filters) and all(
             mine.covers(theirs) for mine, theirs in zip(self.filters, other.filters, strict=True)
         )

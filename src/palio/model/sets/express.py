@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import islice, pairwise
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from palio.model.constraint import Constraint
 from palio.model.operator import Operator
@@ -33,6 +33,7 @@ from palio.model.sets.valueset import ABSENT, EVERYTHING, PRESENT, Orders, Value
 from palio.model.value import MAX_INTEGER, MIN_INTEGER, Type, Value, from_microseconds
 
 _Test = tuple[Operator, Value]
+S = TypeVar("S", str, bytes)
 
 
 def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] | None:
@@ -147,34 +148,30 @@ def _shorter(first: tuple[Operator, float], second: tuple[Operator, float]) -> _
     return one if len(repr(one[1])) <= len(repr(two[1])) else two
 
 
-class _BytesCuts:
-    def value(self, low: bytes, high: bytes | None) -> Value | None:
-        return low if high == low + b"\0" else None
+class _SequenceCuts(Generic[S]):
+    """Strings and bytes: a boundary that ends with NUL lies right after what precedes the NUL."""
 
-    def lower(self, boundary: bytes) -> _Test:
-        return (Operator.GT, boundary[:-1]) if boundary.endswith(b"\0") else (Operator.GE, boundary)
+    def __init__(self, nul: S) -> None:
+        self.nul: S = nul
 
-    def upper(self, boundary: bytes) -> _Test:
-        return (Operator.LE, boundary[:-1]) if boundary.endswith(b"\0") else (Operator.LT, boundary)
+    def value(self, low: S, high: S | None) -> Value | None:
+        return low if high == low + self.nul else None
 
-    def hole(self, low: bytes, high: bytes) -> Iterator[_Test]:
+    def lower(self, boundary: S) -> _Test:
+        return (Operator.GT, boundary[:-1]) if boundary.endswith(self.nul) else (Operator.GE, boundary)
+
+    def upper(self, boundary: S) -> _Test:
+        return (Operator.LE, boundary[:-1]) if boundary.endswith(self.nul) else (Operator.LT, boundary)
+
+    def hole(self, low: S, high: S) -> Iterator[_Test]:
         while low != high:
             if not high.startswith(low):
                 raise _Unspeakable
             yield Operator.NE, low
-            low += b"\0"
+            low += self.nul
 
 
-class _StringCuts:
-    def value(self, low: str, high: str | None) -> Value | None:
-        return low if high == low + "\0" else None
-
-    def lower(self, boundary: str) -> _Test:
-        return (Operator.GT, boundary[:-1]) if boundary.endswith("\0") else (Operator.GE, boundary)
-
-    def upper(self, boundary: str) -> _Test:
-        return (Operator.LE, boundary[:-1]) if boundary.endswith("\0") else (Operator.LT, boundary)
-
+class _StringCuts(_SequenceCuts[str]):
     def hole(self, low: str, high: str) -> Iterator[_Test]:
         while low != high:
             end = cone_end(low)
@@ -183,7 +180,7 @@ class _StringCuts:
                 low = end
             elif high.startswith(low):
                 yield Operator.NE, low
-                low += "\0"
+                low += self.nul
             else:
                 raise _Unspeakable
 
@@ -202,8 +199,8 @@ _SPELLINGS = {
     frozenset({"float"}): _Spelling(Type.FLOAT, FLOAT, _FloatCuts()),
     frozenset({"integer", "float"}): _Spelling(Type.NUMBER, FLOAT, _FloatCuts()),
     frozenset({"time"}): _Spelling(Type.TIME, TIME, _TimeCuts()),
-    frozenset({"bytes"}): _Spelling(Type.BYTES, BYTES, _BytesCuts()),
-    frozenset({"string"}): _Spelling(Type.STRING, STRING, _StringCuts()),
+    frozenset({"bytes"}): _Spelling(Type.BYTES, BYTES, _SequenceCuts(b"\0")),
+    frozenset({"string"}): _Spelling(Type.STRING, STRING, _StringCuts("\0")),
 }
 
 

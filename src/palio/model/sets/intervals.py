@@ -154,7 +154,12 @@ def difference(left: Bounds, right: Bounds) -> Bounds:
 
 def is_subset(left: Bounds, right: Bounds) -> bool:
     """Whether every value of the left set is in the right one."""
-    return left == right or not difference(left, right)
+    if not left or left == right:
+        return True
+    if 1 <= len(right) <= 2:  # a single interval, as most are: compare the ends
+        is_open = len(right) == 1
+        return bool(right[0] <= left[0] and (is_open or (len(left) % 2 == 0 and left[-1] <= right[1])))
+    return not difference(left, right)
 
 
 # What a sweep keeps, by 2 * (inside left) + (inside right).

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple
 
-from palio.errors import LimitError, TextSyntaxError, brief
+from palio.errors import CallerError, LimitError, TextSyntaxError, brief
 from palio.model.limits import Limits
 from palio.model.syntax.literals import (
     INSTANT_RUN,
@@ -74,6 +74,8 @@ class Scanner:
     """
 
     def __init__(self, text: str, limits: Limits) -> None:
+        if not isinstance(text, str):
+            raise CallerError(f"text is a str, not {type(text).__name__}")
         if len(text) > limits.text_characters:
             raise LimitError("text_characters", limits.text_characters, len(text), "characters of text")
         self.text = text
