@@ -32,6 +32,8 @@ BOTH_SPELLINGS = [
     ("x = +5 and y = .5 and z = 5.", "x = 5 and y = 0.5 and z = 5.0"),
     ("((x = 1) and ((y = 2)))", "x = 1 and y = 2"),
     ("x = 1\nand\ny = 2", "x = 1 and y = 2"),
+    ("x = 1 # one\n  # two\ny = 2 # three", "x = 1 and y = 2"),
+    ('x = "#1" # the first\nstring y = C # minor', 'x = "#1" and y = "C # minor"'),
     ("", "true"),
     (" ;\n; ", "true"),
     ("not not x any", "x any"),

@@ -6,6 +6,7 @@ Everything here is an immutable value; nothing does input or output. ``docs/sema
 from palio.model.advertisement import Advertisement
 from palio.model.constraint import Constraint
 from palio.model.envelope import Envelope, NotificationId, Payload
+from palio.model.exactness import INEXACT, InexactCase, inexact_cases
 from palio.model.explanation import Explanation, Reason, Verdict
 from palio.model.filter import NOTHING, Filter
 from palio.model.limits import DEFAULT_LIMITS, Limits
@@ -16,12 +17,14 @@ from palio.model.value import Type, Value
 
 __all__ = [
     "DEFAULT_LIMITS",
+    "INEXACT",
     "NOTHING",
     "Advertisement",
     "Constraint",
     "Envelope",
     "Explanation",
     "Filter",
+    "InexactCase",
     "Limits",
     "Notification",
     "NotificationId",
@@ -32,4 +35,5 @@ __all__ = [
     "Type",
     "Value",
     "Verdict",
+    "inexact_cases",
 ]

@@ -31,8 +31,9 @@ class Advertisement(ConstraintSet):
     The advertisement without constraints announces only the notification without attributes.
     """
 
-    __slots__ = ("_hash", "_sets")
+    __slots__ = ("_by_name", "_hash", "_sets")
 
+    _by_name: dict[str, list[Constraint]]
     _hash: int | None
     _sets: dict[str, ValueSet] | None
 
@@ -44,6 +45,7 @@ class Advertisement(ConstraintSet):
                     f"constraint on {brief(constraint.name)}: "
                     "'absent' means nothing in an advertisement; leave the name out"
                 )
+        fill(self, "_by_name", self.by_name())
         fill(self, "_sets", None)
         fill(self, "_hash", None)
 
@@ -59,16 +61,15 @@ class Advertisement(ConstraintSet):
     def announces(self, notification: Notification) -> bool:
         """Whether every attribute of the notification meets at least one constraint on its name."""
         expect(notification, Notification)
-        grouped = self.by_name()
         return all(
-            any(constraint.matches_value(value) for constraint in grouped.get(name, ()))
+            any(constraint.matches_value(value) for constraint in self._by_name.get(name, ()))
             for name, value in notification.items()
         )
 
     def value_sets(self) -> dict[str, ValueSet]:
         """The values that are announced for each name, names that can take none left out: the canonical form."""
         if self._sets is None:
-            sets = {name: disjunction(group) for name, group in self.by_name().items()}
+            sets = {name: disjunction(group) for name, group in self._by_name.items()}
             fill(self, "_sets", {name: allowed for name, allowed in sets.items() if not allowed.is_empty})
         assert self._sets is not None
         return self._sets

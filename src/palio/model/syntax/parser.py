@@ -1,7 +1,7 @@
 """The text form of filters, patterns, advertisements and notifications.
 
-One grammar serves both spellings. Blanks and line ends separate tokens; at the outermost level a line end also
-separates conditions, as ``;`` does. ::
+One grammar serves both spellings. Blanks, line ends and comments (``#`` to the end of the line) separate tokens; at
+the outermost level a line end also separates conditions, as ``;`` does. ::
 
     pattern       = filter { ["and"] "then" filter }
     filter        = [ statement { (";" | line end) statement } [";"] ]            all of them hold

@@ -50,16 +50,17 @@ class Token(NamedTuple):
         return self.kind in (Kind.KEYWORD, Kind.PUNCTUATION) and self.text in texts
 
 
-_BLANK = re.compile(r"\s*")
+_BLANK = re.compile(r"(?:\s|#[^\n]*)*+")
+"""White space and comments."""
 _INLINE_BLANK = re.compile(r"[^\S\n]*")
 _RAW = re.compile(r"[^;\n]*")
 _WORD_CHARACTER = re.compile(r"[\w.]")
 _SYMBOLS = "|".join(re.escape(symbol) for symbol in sorted([*SYMBOLS, PAPERS_PREFIX], key=len, reverse=True))
 _TOKEN = re.compile(
-    rf"""\s*(?:(?P<quote>b?["'])|(?P<number>[0-9+\-.])|(?P<word>{BARE_NAME.pattern})"""
+    rf"""{_BLANK.pattern}(?:(?P<quote>b?["'])|(?P<number>[0-9+\-.])|(?P<word>{BARE_NAME.pattern})"""
     rf"""|(?P<punctuation>[();,])|(?P<symbol>{_SYMBOLS})|(?P<end>\Z))"""
 )
-"""Blanks and a token, or for quoted strings and numbers its first character."""
+"""Blanks and comments, then a token, or for quoted strings and numbers its first character."""
 
 _KINDS = {"word": Kind.WORD, "punctuation": Kind.PUNCTUATION, "symbol": Kind.SYMBOL, "end": Kind.END}
 _CONSTANTS = {"true": True, "false": False}
