@@ -81,15 +81,16 @@ nb::tuple decode_body(const nb::bytes& data, uint64_t attributes, uint64_t name_
   return nb::make_tuple(builder.attributes, builder.content_type, builder.data);
 }
 
-// Arrays of arrays of scalars, as far down as allowed; the stack is ours, not the machine's.
-nb::object unpack(const nb::bytes& data, size_t depth) {
+// Arrays of arrays of scalars, as deep and as many as allowed; the stack is ours, not the machine's.
+nb::object unpack(const nb::bytes& data, size_t depth, uint64_t most) {
   struct Open {
     nb::list items;
     uint32_t missing;
   };
   palio::Reader reader(data_of(data), data.size());
   std::vector<Open> stack;
-  for (;;) {
+  for (uint64_t read = 0;; ++read) {
+    if (read > most) throw palio::DecodeFailure("more elements than any document within the limits has");
     palio::Token token = reader.next();
     if (token.kind == palio::Kind::map) throw palio::DecodeFailure("expected an array or a plain value, not a map");
     nb::object value;
@@ -141,7 +142,7 @@ NB_MODULE(_core, module) {
                      "payload_bytes: int) -> tuple[dict[str, str | int | float | bool | datetime.datetime | bytes], "
                      "str | None, bytes | None]"),
              "Validate and read the body of a notification: its attributes, content type and payload.");
-  module.def("unpack", &unpack, nb::arg("data"), nb::arg("depth"),
-             nb::sig("def unpack(data: bytes, depth: int) -> object"),
-             "Read arrays of plain values, nested at most so deep.");
+  module.def("unpack", &unpack, nb::arg("data"), nb::arg("depth"), nb::arg("most"),
+             nb::sig("def unpack(data: bytes, depth: int, most: int) -> object"),
+             "Read arrays of plain values, nested at most so deep and with at most so many elements in all.");
 }

@@ -45,6 +45,7 @@ class Reader {
     if (lead >= 0xE0) return integer(static_cast<int8_t>(lead));
     switch (lead) {
       case 0xC0: return Token{Kind::nil};
+      case 0xC1: throw DecodeFailure("byte 0xc1, which MessagePack does not use");
       case 0xC2: return Token{Kind::boolean, 0};
       case 0xC3: return Token{Kind::boolean, 1};
       case 0xC4: return bytes(number<uint8_t>());

@@ -8,5 +8,7 @@ def decode_body(data: bytes, *, attributes: int, name_bytes: int, value_bytes: i
     Validate and read the body of a notification: its attributes, content type and payload.
     """
 
-def unpack(data: bytes, depth: int) -> object:
-    """Read arrays of plain values, nested at most so deep."""
+def unpack(data: bytes, depth: int, most: int) -> object:
+    """
+    Read arrays of plain values, nested at most so deep and with at most so many elements in all.
+    """

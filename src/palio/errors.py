@@ -97,8 +97,10 @@ class DecodeError(PeerError, ValueError):
 
     def __init__(self, problem: str, path: str = "") -> None:
         self.problem = problem
-        self.path = path
-        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = (
+            path if path.isprintable() else path.encode("unicode_escape").decode()
+        )  # a peer chose the names in it
+        super().__init__(f"{self.path}: {problem}" if path else problem)
 
 
 class DecodeLimitError(DecodeError):

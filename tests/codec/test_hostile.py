@@ -7,11 +7,7 @@ import sys
 
 import pytest
 
-from palio import (
-    Limits,
-    Notification,
-    Pattern,
-)
+from palio import Constraint, Filter, Limits, Notification, Pattern
 from palio.codec import json, msgpack
 from palio.errors import DecodeLimitError
 from tests.codec.refusals import (
@@ -155,3 +151,12 @@ except DecodeError:
 """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert run.stdout == "refused\n", run.stderr
+
+
+def test_elements_beyond_every_limit_are_not_built():
+    """Two million empty arrays are two megabytes on the wire, and would be a hundred in memory."""
+    data = b"\xdd" + (2_000_000).to_bytes(4, "big") + b"\x90" * 2_000_000
+    refuse(msgpack, Filter, data, "more elements than any document within the limits")
+    largest = Pattern([Filter([Constraint(f"x{n}", "=", n) for n in range(4)])] * 3)
+    limits = Limits(pattern_filters=3, constraints=4)
+    assert msgpack.decode(Pattern, msgpack.encode(largest), limits) == largest

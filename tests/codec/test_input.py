@@ -148,3 +148,10 @@ def test_a_list_of_integers_is_no_bytes():
 def test_bytes_like_input_is_taken_everywhere(like):
     for sample, codec in product(SAMPLES, FORMS.values()):
         assert exact(codec.decode(type(sample), like(codec.encode(sample)))) == exact(sample)
+
+
+@both_forms
+@pytest.mark.parametrize("cls", ["Filter", [], None, 5, int, object])
+def test_what_is_no_class_of_the_model(codec, cls):
+    with pytest.raises(CallerError, match="has no encoded form"):
+        codec.decode(cls, b"")

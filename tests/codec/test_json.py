@@ -146,3 +146,13 @@ def test_json_has_no_null_for_what_is_missing(key):
     fields = {"origin": "a", "incarnation": 0, "sequence": 0, "published": "2026-07-02T12:00:00Z", "publisher": "p"}
     json.decode(Envelope, text(envelope=fields))
     refuse(json, Envelope, text(envelope={**fields, key: None}))
+
+
+@pytest.mark.parametrize("digits", ["007", "-0", "00", "-07", "+7", " 7", "7 ", "\u0667"])
+def test_json_tagged_integers_have_one_spelling(digits):
+    refuse(json, Notification, text(notification={"x": {"integer": digits}}), "expected an integer")
+
+
+def test_json_tagged_floats_are_not_rounded():
+    assert json.decode(Notification, text(notification={"x": {"float": 2**53}})) == Notification(x=2.0**53)
+    refuse(json, Notification, text(notification={"x": {"float": 2**53 + 1}}), "9007199254740993 is no float")

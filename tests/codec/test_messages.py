@@ -130,3 +130,19 @@ def test_messages_are_short_and_can_be_printed(codec, cls, data):
     message = str(refuse(codec, cls, data, limits=Limits()))
     assert len(message) < 2_000
     message.encode()
+
+
+@pytest.mark.parametrize("name", ["a\n\x1b[31m", "a\u2028b", "\x7f"])
+def test_a_name_in_a_path_cannot_draw_on_the_terminal(name):
+    for codec, data in ((msgpack, pack(1, {name: None})), (json, text(notification={name: None}))):
+        error = refuse(codec, Notification, data)
+        assert str(error).isprintable()
+
+
+def test_messages_of_decoding_have_one_line():
+    error = refuse(json, Notification, text(notification={"x": {"time": "2026-02-30T00:00:00Z"}}), "no such instant")
+    assert "\n" not in str(error)
+
+
+def test_the_byte_that_messagepack_does_not_use_is_named():
+    refuse(msgpack, Notification, b"\x92\x01\x81\xa1x\xc1", "byte 0xc1")

@@ -27,7 +27,7 @@ import msgspec.json
 
 from palio.codec import parts
 from palio.codec.parts import VERSION, Document, T
-from palio.errors import CallerError, DecodeError, DecodeLimitError, brief
+from palio.errors import DecodeError, DecodeLimitError, brief
 from palio.model import (
     DEFAULT_LIMITS,
     Advertisement,
@@ -48,10 +48,8 @@ _encode = msgspec.json.Encoder().encode
 
 def encode(value: Document) -> bytes:
     """The JSON text of a notification, filter, advertisement, pattern, constraint or envelope, in UTF-8."""
-    try:
-        kind, write, _ = _FORMS[value.__class__]
-    except KeyError:
-        raise CallerError(f"{type(value).__name__} has no encoded form") from None
+    parts.check_class(value.__class__, _FORMS)
+    kind, write, _ = _FORMS[value.__class__]
     document = {"palio": VERSION, kind: write(value)}
     if isinstance(value, Notification) and value.payload is not None:
         data = base64.b64encode(value.payload.data).decode()
@@ -60,12 +58,10 @@ def encode(value: Document) -> bytes:
 
 
 def decode(cls: type[T], data: bytes | str, limits: Limits = DEFAULT_LIMITS) -> T:
-    """Read what :func:`encode` writes, and nothing else; raises :class:`~palio.errors.DecodeError`."""
+    """Read a document of the form; everything else is refused with :class:`~palio.errors.DecodeError`."""
+    parts.check_class(cls, _FORMS)
+    kind, _, read = _FORMS[cls]
     document = _load(data, limits)
-    try:
-        kind, _, read = _FORMS[cls]
-    except KeyError:
-        raise CallerError(f"{cls.__name__} has no encoded form") from None
     if not isinstance(document, dict):
         raise DecodeError("expected an object")
     if "palio" not in document:
@@ -219,7 +215,7 @@ def _bytes(text: object, path: str) -> bytes:
 
 
 def _tagged_integer(value: object, path: str) -> int:
-    if isinstance(value, str) and re.fullmatch(r"-?\d{1,19}", value, re.ASCII):
+    if isinstance(value, str) and re.fullmatch(r"0|-?[1-9]\d{0,18}", value, re.ASCII):
         with parts.placed(path):
             checked = check_value(int(value), "integer")
         assert isinstance(checked, int)
@@ -230,9 +226,11 @@ def _tagged_integer(value: object, path: str) -> int:
 
 
 def _tagged_float(value: object, path: str) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    raise DecodeError("expected a number", path)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise DecodeError("expected a number", path)
+    if float(value) != value:
+        raise DecodeError(f"{value} is no float; the nearest one is {float(value)}", path)
+    return float(value)
 
 
 _TAGGED: dict[str, Callable[[object, str], Value]] = {

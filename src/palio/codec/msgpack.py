@@ -17,7 +17,7 @@ import msgspec.msgpack
 from palio._core import decode_body, unpack
 from palio.codec import parts
 from palio.codec.parts import VERSION, Document, T
-from palio.errors import CallerError, DecodeError
+from palio.errors import DecodeError
 from palio.model import (
     DEFAULT_LIMITS,
     Advertisement,
@@ -36,26 +36,23 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def encode(value: Document) -> bytes:
     """The bytes of a notification (attributes and payload), filter, advertisement, pattern, constraint or envelope."""
-    try:
-        rows = _ROWS[value.__class__]
-    except KeyError:
-        raise CallerError(f"{type(value).__name__} has no encoded form") from None
-    return _encode((VERSION, *rows(value)))
+    parts.check_class(value.__class__, _ROWS)
+    return _encode((VERSION, *_ROWS[value.__class__](value)))
 
 
 def decode(cls: type[T], data: bytes, limits: Limits = DEFAULT_LIMITS) -> T:
-    """Read what :func:`encode` writes, and nothing else; raises :class:`~palio.errors.DecodeError`."""
+    """Read a document of the form; everything else is refused with :class:`~palio.errors.DecodeError`."""
+    parts.check_class(cls, _ROWS)
     data = parts.document_bytes(data, limits)
     if cls is Notification:
         return cast("T", _notification(data, limits))
-    fields = unpack(data, parts.DEPTH)
+    # The largest document within the limits is a pattern; a larger one need not be built to be refused.
+    most = (limits.pattern_filters + 2) * (limits.constraints + 2) * 6
+    fields = unpack(data, parts.DEPTH, min(most, MAX_INTEGER))
     if not isinstance(fields, list) or not fields:
         raise DecodeError("expected an array that begins with the version")
     parts.check_version(fields[0])
-    try:
-        count, read = _READERS[cls]
-    except KeyError:
-        raise CallerError(f"{cls.__name__} has no encoded form") from None
+    count, read = _READERS[cls]
     if len(fields) != 1 + count:
         raise DecodeError(f"expected an array of {1 + count} fields, not {len(fields)}")
     return cast("T", read(fields[1:], limits))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
-from palio.errors import CallerError, DecodeError, DecodeLimitError, brief
+from palio.errors import CallerError, DecodeError, DecodeLimitError, TextSyntaxError, brief
 from palio.model import Advertisement, Constraint, Envelope, Filter, Limits, Notification, NotificationId, Pattern
 
 VERSION = 1
@@ -18,6 +18,12 @@ DEPTH = 8
 
 Document = Notification | Constraint | Filter | Advertisement | Pattern | Envelope
 T = TypeVar("T", bound=Document)
+
+
+def check_class(cls: object, known: Container[object]) -> None:
+    """Refuse a class that has no encoded form."""
+    if not isinstance(cls, type) or cls not in known:
+        raise CallerError(f"{cls.__name__ if isinstance(cls, type) else brief(cls)} has no encoded form")
 
 
 def document_bytes(data: object, limits: Limits) -> bytes:
@@ -50,7 +56,8 @@ def placed(path: str) -> Iterator[None]:
     try:
         yield
     except CallerError as error:
-        raise DecodeError(str(error), path) from error
+        problem = error.problem if isinstance(error, TextSyntaxError) else str(error)
+        raise DecodeError(problem, path) from error
 
 
 def constraint_of(row: tuple[Any, Any, Any, Any], limits: Limits, path: str) -> Constraint:
