@@ -21,6 +21,8 @@ def brief(value: object) -> str:
     >>> brief("a" * 100) == "'" + "a" * 76 + "..."
     True
     """
+    if isinstance(value, int) and value.bit_length() > 128:
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to print very large ones
     text = repr(value) if not isinstance(value, str | bytes) else repr(value[:_BRIEF])
     text = text.encode("utf-8", "backslashreplace").decode()
     whole = len(text) <= _BRIEF and (not isinstance(value, str | bytes) or len(value) <= _BRIEF)

@@ -57,7 +57,7 @@ def test_tour_shows_the_model_at_work() -> None:
 def test_tour_as_json() -> None:
     steps = json.loads(invoke("tour", "--json"))
     assert [set(step) for step in steps] == [{"title", "remark", "lines"}] * len(steps)
-    assert ["f.matches(n)", "True"] in steps[0]["lines"]
+    assert {"code": "f.matches(n)", "result": "True"} in steps[0]["lines"]
 
 
 @pytest.fixture

@@ -19,8 +19,22 @@ ORDER = [Operator.EQ, Operator.NE, Operator.LT, Operator.LE, Operator.GT, Operat
 STRING_ORDER = [*ORDER, Operator.PREFIX, Operator.NOT_PREFIX]
 EVERY_STRING = [operator for operator in Operator if operator.takes_value]
 
-INTEGERS = [MIN_INTEGER, -1, 0, 1, 2, 3, 2**53, 2**53 + 1, MAX_INTEGER]
-FLOATS = [-sys.float_info.max, -0.5, 0.0, 5e-324, 0.5, 1.0, 1.0000000000000002, 1.5, 2.0, 2.0**53, 1e300]
+INTEGERS = [MIN_INTEGER, -1, 0, 1, 2, 3, 2**53, 2**53 + 1, 2**53 + 2, 2**62, 2**62 + 1, MAX_INTEGER]
+FLOATS = [
+    -sys.float_info.max,
+    -0.5,
+    0.0,
+    5e-324,
+    0.5,
+    1.0,
+    1.0000000000000002,
+    1.5,
+    2.0,
+    2.0**53,
+    2.0**53 + 4,
+    2.0**62 + 1024,
+    1e300,
+]
 FLOATS.append(sys.float_info.max)
 TIMES = [datetime.min.replace(tzinfo=UTC), datetime(2026, 7, 2, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
 TIMES[2:2] = [TIMES[1] + timedelta(microseconds=n) for n in (1, 2, 5)]

@@ -215,6 +215,13 @@ def test_contradictions_that_people_expect_to_be_seen(text: str) -> None:
     assert Filter.parse(text) == Filter.parse("false")
 
 
+def test_canonical_form_does_not_spell_what_the_atoms_exclude() -> None:
+    text = 'x *< "q" and x !>* "a' + "\\u0000" * 500 + '"'
+    canonical = Filter.parse(text).canonical()
+    assert len(canonical) == 2
+    assert canonical == Filter.parse(text)
+
+
 def test_order_of_strings_is_exact() -> None:
     assert Filter.parse('x >= "ab" and x < "ac"') == Filter.parse('x >* "ab"')
     assert Filter.parse(r'x > "a" and x < "a\u0000\u0000"') == Filter.parse(r'x = "a\u0000"')

@@ -48,6 +48,7 @@ def test_spellings(one: str, two: str) -> None:
 
 LITERALS = [
     ("5", 5), ("-9223372036854775808", -(2**63)), ("9223372036854775807", 2**63 - 1), ("007", 7),
+    ("0" * 5000 + "5", 5), ("-" + "0" * 5000 + "5", -5),
     ("5.0", 5.0), ("1e3", 1000.0), ("-0.5", -0.5), ("1E-2", 0.01), ("1e22", 1e22),
     ("true", True), ("FALSE", False),
     ('"a b"', "a b"), ("'it''s'", None), (r"'it\'s'", "it's"), (r'"\"\\\/\b\f\n\r\t"', '"\\/\b\f\n\r\t'),
@@ -116,6 +117,8 @@ ERRORS = [
     ("x = 12abc", 1, 5, "malformed number", "a number"),
     ("x = 1.2.3", 1, 5, "malformed number", "a number"),
     ("x = -", 1, 5, "malformed number", "a number"),
+    ("x =\n\n", 1, 4, "end of text", "a value"),
+    ("string x = a\ud800b", 1, 12, "lone surrogate", "scalar"),
     ('x = "abc', 1, 5, "unterminated string", 'closing "'),
     ("x = 'abc\n'", 1, 5, "unterminated string", "closing '"),
     ('x = b"abc', 1, 5, "unterminated string", 'closing "'),
@@ -181,10 +184,14 @@ def test_errors_point_at_the_place(text: str, line: int, column: int, problem: s
 
 
 PATTERN_ERRORS = [
+    ("then x = 5", 1, 1, "unexpected 'then'"),
+    ("x = 5 then ;", 1, 13, "end of text"),
+    ("; then x = 5", 1, 3, "unexpected 'then'"),
+    ("x = 5\nthen\n  y in (1, 2)", 3, 3, "position 2 of the pattern says 2 filters"),
     ("x = 1 then", 1, 11, "end of text"),
     ("x = 1 then then y = 1", 1, 12, "unexpected 'then'"),
     ("(x = 1 then y = 2)", 1, 8, "'then' inside parentheses"),
-    ("x = 1 or y = 2 then z = 3", 1, 1, "filter 1 of the pattern says 2 filters"),
+    ("x = 1 or y = 2 then z = 3", 1, 1, "position 1 of the pattern says 2 filters"),
 ]
 
 
@@ -204,6 +211,7 @@ def test_pattern_errors(text: str, line: int, column: int, problem: str) -> None
         ("(x = 1)", "unexpected '('"),
         ("x not in (1)", "'not in' cannot be said in an advertisement"),
         ("x = 1 and", "end of text"),
+        ("x = 1 and;", "unexpected ';'"),
         ("x = 1 then y = 1", "unexpected 'then'"),
     ],
 )
@@ -222,6 +230,7 @@ def test_advertisement_errors(text: str, fragment: str) -> None:
         ("x = 1; x = 2", "attribute 'x' is given twice"),
         ("integer x = 1.0", "not an integer"),
         ("integer x = true", "expected a number"),
+        ("float x = 9007199254740993", "9007199254740993 is no float; expected a float such as 9007199254740992.0"),
         ("x = 1 y = 2", "expected ';', 'and' or the end"),
         ("x", "expected '='"),
     ],
@@ -239,6 +248,12 @@ def test_errors_in_long_lines_show_the_neighbourhood() -> None:
     shown, caret = str(caught.value).split("\n")[1:]
     assert len(shown) < 90
     assert shown[caret.index("^")] == "~"
+
+
+def test_files_of_filters() -> None:
+    assert list(Filter.parse_lines("x = 1\n\ny = 2\r\n")) == [Filter.parse("x = 1"), Filter.parse("y = 2")]
+    with pytest.raises(errors.CallerError, match="line 1 of the input is no str but bytes"):
+        list(Filter.parse_lines([b"x = 1"]))  # type: ignore[list-item]
 
 
 def test_errors_in_a_file_name_the_line() -> None:

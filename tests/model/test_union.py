@@ -117,5 +117,11 @@ def test_expansion_is_bounded() -> None:
     with pytest.raises(errors.LimitError, match=r"filters after expanding or, in and not: .* at most 1,024"):
         Filter.parse_union(text)
     assert len(Filter.parse_union(" and ".join(f"(a{n} = 1 or b{n} = 1)" for n in range(10)))) == 1024
+    numbers = ", ".join(map(str, range(1000)))
+    with pytest.raises(errors.LimitError, match="combinations to try"):  # though only 1,000 would be left
+        Filter.parse_union(f"x in ({numbers}) and x in ({numbers})")
+    few = ", ".join(map(str, range(30)))
+    with pytest.raises(errors.LimitError, match="combinations to try"):
+        Filter.parse_union(" and ".join([f"x in ({few})"] * 100))
     with pytest.raises(errors.LimitError, match="at most 3"):
         Filter.parse_union("not a = 1", Limits(union_filters=3))

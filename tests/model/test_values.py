@@ -233,6 +233,14 @@ F, A, P, N = Filter.parse("x > 1"), Advertisement.parse("x any"), Pattern.parse(
 @pytest.mark.parametrize(
     ("call", "fragment"),
     [
+        (lambda: Filter(5), "5 is no sequence of constraints"),
+        (lambda: Filter(Constraint("x", "any")), "is no sequence of constraints"),
+        (lambda: Filter([[1]]), "[1] is no Constraint"),
+        (lambda: Pattern(5), "5 is no sequence of filters"),
+        (lambda: Notification(5), "5 is neither a mapping nor pairs"),
+        (lambda: Notification("abc"), "'abc' is neither a mapping nor pairs"),
+        (lambda: Notification([("a",)]), "is neither a mapping nor pairs"),
+        (lambda: NotificationId("a", 10**5000, 0), "an integer of 16610 bits is no integer"),
         (lambda: F.matches({"x": 1}), "{'x': 1} is no Notification"),
         (lambda: F.explain("x = 1"), "'x = 1' is no Notification"),
         (lambda: F.covers(A), "is no Filter"),

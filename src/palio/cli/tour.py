@@ -101,6 +101,11 @@ def steps() -> Iterator[Step]:
         yield Step(title, remark, tuple((code, _run(code, names)) for code in codes))
 
 
+def _as_data(step: Step) -> dict[str, object]:
+    lines = [{"code": code, "result": result} for code, result in step.lines]
+    return {"title": step.title, "remark": step.remark, "lines": lines}
+
+
 def _run(code: str, names: dict[str, object]) -> str:
     """What the line would show at a Python prompt."""
     try:
@@ -120,7 +125,7 @@ def _run(code: str, names: dict[str, object]) -> str:
 def tour(as_json: bool) -> None:
     """Show what notifications, filters, advertisements and patterns do, in a minute."""
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode([step._asdict() for step in steps()]), indent=2))
+        click.echo(msgspec.json.format(msgspec.json.encode(list(map(_as_data, steps()))), indent=2))
         return
     for number, step in enumerate(steps(), 1):
         click.echo()

@@ -23,13 +23,18 @@ class ConstraintSet(Immutable):
     constraints: tuple[Constraint, ...]
 
     def __init__(self, constraints: Iterable[Constraint] = ()) -> None:
-        given = tuple(dict.fromkeys(constraints))
+        try:
+            given = tuple(constraints)
+        except TypeError:
+            raise InvalidConstraintError(
+                f"{brief(constraints)} is no sequence of constraints; {type(self).__name__}.parse(...) reads text"
+            ) from None
         for constraint in given:
             if not isinstance(constraint, Constraint):
                 raise InvalidConstraintError(
                     f"{brief(constraint)} is no Constraint; {type(self).__name__}.parse(...) reads text"
                 )
-        fill(self, "constraints", given)
+        fill(self, "constraints", tuple(dict.fromkeys(given)))
 
     @property
     def names(self) -> tuple[str, ...]:

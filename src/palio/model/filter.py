@@ -12,13 +12,14 @@ from palio.model.explanation import Explanation, explain
 from palio.model.immutable import fill
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.model.notification import Notification
-from palio.model.operator import HOLDS, Operator
+from palio.model.operator import HOLDS
 from palio.model.sets.express import express
 from palio.model.sets.merging import merge_sets
 from palio.model.sets.valueset import EVERYTHING, ValueSet, conjunction
 from palio.model.syntax.parser import parse_union
 from palio.model.syntax.printer import EVERYTHING as EVERYTHING_TEXT
 from palio.model.syntax.printer import print_constraints
+from palio.model.syntax.union import CONTRADICTION
 
 _Test = tuple[str, tuple[type, ...], Callable[[Any, Any], bool], Any]
 
@@ -86,10 +87,12 @@ class Filter(ConstraintSet):
         >>> [str(f) for f in Filter.parse_lines(["# alarms", "level > 3", "", "level any"])]
         ['level > 3', 'level any']
         """
-        for number, line in enumerate(lines, 1):
+        for number, line in enumerate(lines.splitlines() if isinstance(lines, str) else lines, 1):
+            if not isinstance(line, str):
+                raise CallerError(f"line {number} of the input is no str but {type(line).__name__}; open files as text")
             if line.strip() and not line.lstrip().startswith("#"):
                 try:
-                    parsed = cls.parse(line, limits)
+                    parsed = cls.parse(line.rstrip("\r\n"), limits)
                 except PalioError as error:
                     raise CallerError(f"filter on line {number} of the input: {error}") from error
                 yield parsed
@@ -202,5 +205,5 @@ class Filter(ConstraintSet):
 
 _ANY_NUMBER = 2**31
 
-NOTHING = Filter([Constraint("never", Operator.ABSENT), Constraint("never", Operator.ANY)])
+NOTHING = Filter(CONTRADICTION)
 """The filter that nothing can match: the canonical form of every contradiction."""

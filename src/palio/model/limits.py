@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from palio.errors import CallerError
+from palio.errors import CallerError, brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Limits:
     """Attributes in one notification."""
     name_bytes: int = 256
     """Bytes (UTF-8) in an attribute's name."""
-    literal_bytes: int = 4_096
+    literal_bytes: int = 1_024
     """Bytes (UTF-8) in a string or bytes literal of a constraint."""
     value_bytes: int = 262_144
     """Bytes (UTF-8) in a string or bytes value of a notification."""
@@ -46,7 +46,7 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if type(value) is not int or value < 1:
-                raise CallerError(f"limit {field.name!r} must be a positive integer, not {value!r}")
+                raise CallerError(f"limit {field.name!r} must be a positive integer, not {brief(value)}")
 
 
 DEFAULT_LIMITS = Limits()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from keyword import iskeyword
 from types import MappingProxyType
 
-from palio.errors import DuplicateNameError, InvalidValueError, brief
+from palio.errors import CallerError, DuplicateNameError, InvalidValueError, brief
 from palio.model.envelope import Envelope, Payload
 from palio.model.immutable import Immutable, fill
 from palio.model.limits import DEFAULT_LIMITS, Limits
@@ -43,7 +43,10 @@ class Notification(Immutable, Mapping[str, Value]):
     def __init__(
         self, attributes: Mapping[str, Value] | Iterable[tuple[str, Value]] = (), /, **keywords: Value
     ) -> None:
-        pairs = list(attributes.items() if isinstance(attributes, Mapping) else attributes)
+        try:
+            pairs = [(name, value) for name, value in _pairs(attributes)]
+        except (TypeError, ValueError):
+            raise CallerError(f"{brief(attributes)} is neither a mapping nor pairs of name and value") from None
         pairs.extend(keywords.items())
         checked: dict[str, Value] = {}
         for given, value in pairs:
@@ -132,7 +135,7 @@ class Notification(Immutable, Mapping[str, Value]):
         return "; ".join(f"{print_name(name)} = {print_literal(value)}" for name, value in self._attributes.items())
 
     def __repr__(self) -> str:
-        if all(name.isidentifier() and not iskeyword(name) for name in self._attributes):
+        if all(map(_is_keyword_argument, self._attributes)):
             inner = ", ".join(f"{name}={value!r}" for name, value in self._attributes.items())
         else:
             inner = repr(self._attributes)
@@ -141,3 +144,12 @@ class Notification(Immutable, Mapping[str, Value]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Notification.of_checked, (self._attributes, self.payload, self.envelope)
+
+
+def _pairs(attributes: Mapping[str, Value] | Iterable[tuple[str, Value]]) -> Iterable[tuple[str, Value]]:
+    return attributes.items() if isinstance(attributes, Mapping) else attributes
+
+
+def _is_keyword_argument(name: str) -> bool:
+    """Whether the name can be written as a keyword, and Python takes it as it is."""
+    return name.isidentifier() and not iskeyword(name) and name.isascii() and name != "__debug__"

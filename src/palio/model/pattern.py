@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palio.errors import CallerError, TextSyntaxError
+from palio.errors import CallerError, brief
 from palio.model.conditions import expect
-from palio.model.filter import NOTHING, Filter
+from palio.model.filter import Filter
 from palio.model.immutable import Immutable, fill
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.model.syntax.parser import parse_pattern
@@ -25,7 +25,10 @@ class Pattern(Immutable):
     filters: tuple[Filter, ...]
 
     def __init__(self, filters: Iterable[Filter]) -> None:
-        given = tuple(filters)
+        try:
+            given = tuple(filters)
+        except TypeError:
+            raise CallerError(f"{brief(filters)} is no sequence of filters; Pattern.parse(...) reads text") from None
         if not given:
             raise CallerError("a pattern needs at least one filter")
         for filter in given:
@@ -39,14 +42,7 @@ class Pattern(Immutable):
         >>> len(Pattern.parse("string a = x\nand then\nstring a = y"))
         2
         """
-        filters = []
-        for position, terms in enumerate(parse_pattern(text, limits), 1):
-            if len(terms) > 1:
-                raise TextSyntaxError(
-                    f"filter {position} of the pattern says {len(terms)} filters", text, 0, "one conjunction a position"
-                )
-            filters.append(Filter(terms[0]) if terms else NOTHING)
-        return cls(filters)
+        return cls(map(Filter, parse_pattern(text, limits)))
 
     def covers(self, other: Pattern) -> bool:
         """Whether both have the same length and each filter covers the other's at its position."""

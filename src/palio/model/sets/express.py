@@ -232,22 +232,22 @@ def _order_tests(spelling: _Spelling, bounds: Bounds) -> Iterator[_Test]:
 
 
 def _number_tests(orders: Orders) -> Iterator[_Test]:
-    """Tests for numbers of both types: each bound is a place that cuts the floats, and if possible the integers too."""
+    """Tests for numbers of both types: from the least allowed number to the greatest, less what is missing between."""
     integers, floats = list(pieces(orders.integer)), list(pieces(orders.float))
     (integer_low, _), (float_low, _) = integers[0], floats[0]
-    (_, integer_high), (_, float_high) = integers[-1], floats[-1]
-    if integer_low == float_low and integer_high == integer_low + 1 and float_high == next_float(float_low):
+    integer_high = MAX_INTEGER if integers[-1][1] is None else integers[-1][1] - 1
+    float_high = _previous_float(math.inf if floats[-1][1] is None else floats[-1][1])
+    if integer_low == integer_high == float_low == float_high:
         yield Operator.EQ, integer_low
         return
+    least, greatest = min(integer_low, float_low), max(integer_high, float_high)
     bounds: list[_Test] = []
-    if float_low != FLOAT.bottom:
-        before = -math.inf if integer_low == INTEGER.bottom else integer_low - 1
-        below, at = _common_cut(float_low, before, integer_low)
-        bounds.append(_shorter((Operator.GE, at), (Operator.GT, below)))
-    if float_high is not None:
-        after = math.inf if integer_high is None else integer_high
-        below, at = _common_cut(float_high, MAX_INTEGER if integer_high is None else integer_high - 1, after)
-        bounds.append(_shorter((Operator.LT, at), (Operator.LE, below)))
+    if least != FLOAT.bottom:
+        below = max(_if_integer(math.ceil(least) - 1), -FLOAT.above(-least))
+        bounds.append(_shorter((Operator.GE, least), (Operator.GT, below)))
+    if greatest != -FLOAT.bottom:
+        above = -max(_if_integer(-math.floor(greatest) - 1), -FLOAT.above(greatest))
+        bounds.append(_shorter((Operator.LE, greatest), (Operator.LT, above)))
     yield from bounds
     excluded: set[_Test] = set()
     parts: list[tuple[Domain, _Cuts, Bounds]] = [
@@ -263,19 +263,19 @@ def _number_tests(orders: Orders) -> Iterator[_Test]:
                     yield test
 
 
-def _common_cut(float_bound: float, integer_below: float, integer_at: float) -> tuple[float, float]:
-    """The numbers right before and right after a cut that separates the floats, and the integers too if it can."""
-    below, at = _previous_float(float_bound), float_bound
-    if max(below, integer_below) < min(at, integer_at):
-        return max(below, integer_below), min(at, integer_at)
-    return below, at
+def _if_integer(number: int) -> float:
+    """The number if the integers reach so far, else one that no other is below."""
+    return number if -MAX_INTEGER <= number <= MAX_INTEGER else -math.inf
 
 
 def _string_tests(spelling: _Spelling, allowed: StringSet) -> Iterator[_Test]:
     shape, *others = allowed.parts()
     if others:
         raise _Unspeakable
-    yield from _order_tests(spelling, shape.order)
+    for test in _order_tests(spelling, shape.order):
+        # What the atoms exclude anyway need not be excluded once more.
+        if test[0] is not Operator.NE or shape.meets_atoms(str(test[1])):
+            yield test
     if shape.suffix:
         yield Operator.SUFFIX, shape.suffix
     for operator, texts in (

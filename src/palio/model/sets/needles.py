@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-_FEW = 8
 _SEPARATOR = "\ud800"  # a surrogate: in no valid string, so no match spans two texts
+
+
+def _is_hashing_better(count: int, lengths: Iterable[int], size: int) -> bool:
+    """Whether to hash every piece of a text of this size, of each length, rather than search for the strings in turn.
+
+    A search runs at the speed of memory; a piece costs an object. Both weights are in units of a character searched.
+    """
+    return count * (160 + size) > sum(size * (256 + length // 3) for length in lengths)
 
 
 class Needles:
@@ -24,7 +31,7 @@ class Needles:
 
     def any_in(self, text: str) -> bool:
         """Whether one of the strings occurs in the text."""
-        if len(self._strings) <= _FEW:
+        if not _is_hashing_better(len(self._strings), self._lengths, len(text)):
             return any(string in text for string in self._strings)
         return any(
             text[start : start + length] in self._strings
@@ -44,9 +51,10 @@ def all_inside(needles: Collection[str], texts: Collection[str]) -> bool:
     (True, False)
     """
     joined = _SEPARATOR.join(texts)
-    if len(needles) <= _FEW:
-        return all(needle in joined for needle in needles)
     wanted = set(needles)
-    for length in {len(needle) for needle in wanted}:
+    lengths = {len(needle) for needle in wanted}
+    if not _is_hashing_better(len(wanted), lengths, len(joined)):
+        return all(needle in joined for needle in wanted)
+    for length in lengths:
         wanted.difference_update(joined[start : start + length] for start in range(len(joined) - length + 1))
     return not wanted

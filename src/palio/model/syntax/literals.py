@@ -81,7 +81,10 @@ def read_number(text: str, start: int, end: int) -> int | float:
     digits = text[start:end]
     if _INTEGER.fullmatch(digits):
         # More digits than 64 bits can need are not even converted.
-        number = int(digits) if len(digits.lstrip("+-0")) <= 19 else MAX_INTEGER + 1
+        significant = digits.lstrip("+-0")
+        number = (
+            int(f"{'-' if digits[0] == '-' else ''}{significant or 0}") if len(significant) <= 19 else MAX_INTEGER + 1
+        )
         if not MIN_INTEGER <= number <= MAX_INTEGER:
             raise TextSyntaxError("integer outside the signed 64-bit range", text, start, "a float, such as 1e20")
         return number

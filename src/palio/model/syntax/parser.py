@@ -30,7 +30,7 @@ from palio.model.operator import Operator
 from palio.model.syntax import union
 from palio.model.syntax.literals import HEXADECIMAL, PAPERS_INSTANT, read_instant
 from palio.model.syntax.scanner import Kind, Scanner, Token
-from palio.model.syntax.union import Union
+from palio.model.syntax.union import CONTRADICTION, Expansion, Term, Union
 from palio.model.syntax.words import PAPERS_PREFIX, SYMBOLS, TYPE_WORDS
 from palio.model.value import TYPE_OF, Type, Value
 
@@ -40,23 +40,31 @@ _NUMERIC = (Type.INTEGER, Type.FLOAT, Type.NUMBER)
 def parse_union(text: str, limits: Limits) -> Union:
     """A filter with ``or``, ``in`` and ``not``, as a union of conjunctions."""
     scanner = Scanner(text, limits)
-    result = _filter(scanner)
+    result = _filter(scanner, Expansion(limits))
     if scanner.peek().is_("then"):
         raise scanner.error("'then' makes a pattern, not a filter", scanner.peek(), "a single filter")
     return result
 
 
-def parse_pattern(text: str, limits: Limits) -> list[Union]:
-    """A sequence of filters joined by ``then``."""
+def parse_pattern(text: str, limits: Limits) -> list[Term]:
+    """A sequence of filters joined by ``then``, one conjunction each."""
     scanner = Scanner(text, limits)
-    filters = [_filter(scanner)]
-    while scanner.accept("then"):
-        if scanner.peek().is_("then") or scanner.peek().kind is Kind.END:
-            raise scanner.unexpected(scanner.peek(), "a filter after 'then'")
-        filters.append(_filter(scanner))
-        if len(filters) > limits.pattern_filters:
-            raise LimitError("pattern_filters", limits.pattern_filters, len(filters), "filters in one pattern")
-    return filters
+    terms: list[Term] = []
+    while True:
+        while scanner.accept(";"):
+            pass
+        start = scanner.peek()
+        if start.is_("then") or (start.kind is Kind.END and terms):
+            raise scanner.unexpected(start, "a filter; 'true' matches everything")
+        filters = _filter(scanner, Expansion(limits)) or [CONTRADICTION]
+        if len(filters) > 1:
+            problem = f"position {len(terms) + 1} of the pattern says {len(filters)} filters"
+            raise scanner.error(problem, start, "one conjunction")
+        terms.append(filters[0])
+        if len(terms) > limits.pattern_filters:
+            raise LimitError("pattern_filters", limits.pattern_filters, len(terms), "filters in one pattern")
+        if not scanner.accept("then"):
+            return terms
 
 
 def parse_advertisement(text: str, limits: Limits) -> list[Constraint]:
@@ -109,7 +117,7 @@ def _separated(scanner: Scanner, read: Callable[[], None], expected: str) -> Non
         read()
         ahead = scanner.peek()
         if scanner.accept("and"):
-            if scanner.peek().kind is Kind.END:
+            if scanner.peek().kind is Kind.END or scanner.peek().is_(";"):
                 raise scanner.unexpected(scanner.peek(), "a name after 'and'")
         elif not (ahead.is_(";") or ahead.on_new_line or ahead.kind is Kind.END):
             raise scanner.unexpected(ahead, expected)
@@ -118,12 +126,12 @@ def _separated(scanner: Scanner, read: Callable[[], None], expected: str) -> Non
 class _Scope:
     """A pair of parentheses (or the whole text) being read: what was joined by ``or`` and by ``and`` so far."""
 
-    __slots__ = ("_alternatives", "_conjuncts", "_limits", "negated", "opened")
+    __slots__ = ("_alternatives", "_conjuncts", "_expansion", "negated", "opened")
 
-    def __init__(self, negated: bool, limits: Limits, opened: Token | None = None) -> None:
+    def __init__(self, negated: bool, expansion: Expansion, opened: Token | None = None) -> None:
         self.negated = negated
         self.opened = opened
-        self._limits = limits
+        self._expansion = expansion
         self._alternatives: list[Union] = []
         self._conjuncts: list[Union] = []
 
@@ -133,36 +141,36 @@ class _Scope:
 
     def start_alternative(self) -> None:
         """What follows is joined by ``or``."""
-        join = union.any_of if self.negated else union.all_of
-        self._alternatives.append(join(self._conjuncts, self._limits))
+        join = self._expansion.any_of if self.negated else self._expansion.all_of
+        self._alternatives.append(join(self._conjuncts))
         self._conjuncts = []
 
     def close(self) -> Union:
         """What the scope has selected."""
         self.start_alternative()
-        join = union.all_of if self.negated else union.any_of
-        return join(self._alternatives, self._limits)
+        join = self._expansion.all_of if self.negated else self._expansion.any_of
+        return join(self._alternatives)
 
 
-def _filter(scanner: Scanner) -> Union:
+def _filter(scanner: Scanner, expansion: Expansion) -> Union:
     """Statements up to ``then`` or the end; all of them hold."""
     statements: list[Union] = []
     while True:
         while scanner.accept(";"):
             pass
         if scanner.peek().kind is Kind.END or scanner.peek().is_("then"):
-            return union.all_of(statements, scanner.limits)
-        statements.append(_statement(scanner))
+            return expansion.all_of(statements)
+        statements.append(_statement(scanner, expansion))
 
 
 _AFTER_TERM = "'and', 'or', 'then', ';' or the end"
 
 
-def _statement(scanner: Scanner) -> Union:
+def _statement(scanner: Scanner, expansion: Expansion) -> Union:
     """One statement, read with a stack of open parentheses instead of recursion."""
-    scopes = [_Scope(False, scanner.limits)]
+    scopes = [_Scope(False, expansion)]
     while True:
-        opened = _operand(scanner, scopes)
+        opened = _operand(scanner, scopes, expansion)
         if opened:
             continue
         while len(scopes) > 1 and scanner.accept(")"):
@@ -184,7 +192,7 @@ def _statement(scanner: Scanner) -> Union:
             raise scanner.unexpected(token, _AFTER_TERM)
 
 
-def _operand(scanner: Scanner, scopes: list[_Scope]) -> bool:
+def _operand(scanner: Scanner, scopes: list[_Scope], expansion: Expansion) -> bool:
     """Read ``not``s and one operand into the innermost scope; true if a parenthesis was opened instead."""
     scope = scopes[-1]
     negated = scope.negated
@@ -194,7 +202,7 @@ def _operand(scanner: Scanner, scopes: list[_Scope]) -> bool:
         scanner.next()
         token = scanner.peek()
     if token.is_("("):
-        scopes.append(_Scope(negated, scanner.limits, scanner.next()))
+        scopes.append(_Scope(negated, expansion, scanner.next()))
         if len(scopes) - 1 > scanner.limits.nesting:
             raise LimitError("nesting", scanner.limits.nesting, len(scopes) - 1, "parentheses within each other")
         return True
@@ -358,6 +366,8 @@ def _typed_value(scanner: Scanner, token: Token, type_word: Token | None) -> Val
     wanted = TYPE_WORDS[type_word.text] if type_word else None
     if wanted is Type.FLOAT and not isinstance(value, float):
         assert isinstance(value, int)
+        if float(value) != value:
+            raise scanner.error(f"{value} is no float", token, f"a float such as {float(value)!r}")
         return float(value)
     if wanted is Type.INTEGER and not isinstance(value, int):
         raise scanner.error("not an integer", token, "a number without point and exponent")

@@ -20,7 +20,7 @@ from palio.model.syntax.literals import (
     read_quoted,
 )
 from palio.model.syntax.words import BARE_NAME, KEYWORDS, PAPERS_PREFIX, SYMBOLS
-from palio.model.value import Value
+from palio.model.value import Value, is_scalar
 
 
 class Kind(Enum):
@@ -106,6 +106,8 @@ class Scanner:
         assert match is not None
         stripped = match[0].strip()
         start = match.start() + len(match[0]) - len(match[0].lstrip())
+        if not is_scalar(stripped):
+            raise self.error("lone surrogate in a string", start, "Unicode scalar values only")
         self._position, self._ahead = match.end(), None
         return Token(Kind.LITERAL, stripped, start, start + len(stripped), stripped)
 
@@ -144,6 +146,8 @@ class Scanner:
             return self._quoted(start, fresh)
         if kind == "number":
             return self._number_or_instant(start, fresh)
+        if kind == "end":  # what is missing is missing after the last token, not after blank lines
+            start = end = self._position
         text = match[kind]
         if kind == "word" and text.lower() in KEYWORDS:
             text = text.lower()

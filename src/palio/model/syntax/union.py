@@ -21,6 +21,8 @@ Union = list[Term]
 
 EVERYTHING: Union = [()]
 NOTHING: Union = []
+CONTRADICTION: Term = (Constraint("never", Operator.ABSENT), Constraint("never", Operator.ANY))
+"""What nothing can meet, where a term is needed."""
 
 _FAMILIES = (Type.STRING, Type.NUMBER, Type.BOOLEAN, Type.TIME, Type.BYTES)
 
@@ -48,37 +50,62 @@ def complement(alternatives: Sequence[Constraint]) -> Union:
     return union + [(Constraint(name, Operator.ANY, type=other),) for other in _other_types(first.type)]
 
 
-def any_of(operands: Sequence[Union], limits: Limits) -> Union:
-    """What at least one of the operands selects."""
-    if len(operands) == 1:
-        return operands[0]
-    return _bounded(_distinct(term for operand in operands for term in operand), limits)
+class Expansion:
+    """Spreads out one text, within limits on what comes out and on the work it takes.
 
+    Combinations that contradict themselves are dropped and so do not count as results, but they cost time: at most
+    so many times the allowed results are tried.
+    """
 
-def all_of(operands: Sequence[Union], limits: Limits) -> Union:
-    """What every one of the operands selects: one term of each, in all combinations."""
-    result = EVERYTHING
-    plain: list[Constraint] = []  # a run of operands with one term each, conjoined all at once
-    for operand in operands:
-        if len(operand) == 1:
-            plain.extend(operand[0])
-        else:
-            result = _product(_product(result, [tuple(plain)], limits), operand, limits)
-            plain = []
-    return _product(result, [tuple(plain)], limits)
+    _TRIES = 16
 
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._tries_left = self._TRIES * limits.union_filters
 
-def _product(left: Union, right: Union, limits: Limits) -> Union:
-    if len(left) == len(right) == 1:
-        return _bounded([_conjoin(left[0], right[0])], limits)
-    distinct: dict[frozenset[Constraint], Term] = {}
-    for first in left:
-        for second in right:
-            term = _conjoin(first, second)
-            if _may_hold(term, first, second):
-                distinct.setdefault(frozenset(term), term)
-        _check_count(len(distinct), limits)
-    return _bounded(list(distinct.values()), limits)
+    def any_of(self, operands: Sequence[Union]) -> Union:
+        """What at least one of the operands selects."""
+        if len(operands) == 1:
+            return operands[0]
+        return self._bounded(_distinct(term for operand in operands for term in operand))
+
+    def all_of(self, operands: Sequence[Union]) -> Union:
+        """What every one of the operands selects: one term of each, in all combinations."""
+        result = EVERYTHING
+        plain: list[Constraint] = []  # a run of operands with one term each, conjoined all at once
+        for operand in operands:
+            if len(operand) == 1:
+                plain.extend(operand[0])
+            else:
+                result = self._product(self._product(result, [tuple(plain)]), operand)
+                plain = []
+        return self._product(result, [tuple(plain)])
+
+    def _product(self, left: Union, right: Union) -> Union:
+        if len(left) == len(right) == 1:
+            return self._bounded([_conjoin(left[0], right[0])])
+        self._tries_left -= len(left) * len(right)
+        if self._tries_left < 0:
+            allowed = self._limits.union_filters
+            tried = self._TRIES * allowed - self._tries_left
+            raise LimitError("union_filters", self._TRIES * allowed, tried, "combinations to try for or, in and not")
+        distinct: dict[frozenset[Constraint], Term] = {}
+        for first in left:
+            for second in right:
+                term = _conjoin(first, second)
+                if _may_hold(term, first, second):
+                    distinct.setdefault(frozenset(term), term)
+        return self._bounded(list(distinct.values()))
+
+    def _bounded(self, union: Union) -> Union:
+        count, longest = len(union), max(map(len, union), default=0)
+        if count > self._limits.union_filters:
+            raise LimitError(
+                "union_filters", self._limits.union_filters, count, "filters after expanding or, in and not"
+            )
+        if longest > self._limits.constraints:
+            raise LimitError("constraints", self._limits.constraints, longest, "constraints in one filter")
+        return union
 
 
 def _other_types(type: Type) -> list[Type]:
@@ -102,16 +129,3 @@ def _may_hold(term: Term, left: Term, right: Term) -> bool:
 
 def _distinct(terms: Iterable[Term]) -> Union:
     return list({frozenset(term): term for term in terms}.values())
-
-
-def _bounded(union: Union, limits: Limits) -> Union:
-    _check_count(len(union), limits)
-    longest = max(map(len, union), default=0)
-    if longest > limits.constraints:
-        raise LimitError("constraints", limits.constraints, longest, "constraints in one filter")
-    return union
-
-
-def _check_count(count: int, limits: Limits) -> None:
-    if count > limits.union_filters:
-        raise LimitError("union_filters", limits.union_filters, count, "filters after expanding or, in and not")
