@@ -219,8 +219,11 @@ def test_advertisement_errors(text: str, fragment: str) -> None:
     with pytest.raises(errors.TextSyntaxError, match="line 1") as caught:
         Advertisement.parse(text)
     assert fragment in str(caught.value)
-    with pytest.raises(errors.InvalidConstraintError, match="means nothing in an advertisement"):
-        Advertisement.parse("x absent")
+
+
+def test_absent_in_an_advertisement_is_pointed_at() -> None:
+    with pytest.raises(errors.TextSyntaxError, match=r"line 1, column 11: 'absent' means nothing in an advertisement"):
+        Advertisement.parse("y any and x absent")
 
 
 @pytest.mark.parametrize(

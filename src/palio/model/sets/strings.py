@@ -77,10 +77,11 @@ class StringSet(NamedTuple):
         if self.order == STRING.full or self == other:
             return True
         finite, infinite = split_finite(other.order)
-        if not all(map(self.admits, points(finite))):
-            return False
         parts = (*other.shapes, Shape(infinite)) if infinite else other.shapes
-        return all(any(self._covers_by(whole, part) for whole in self.parts()) for part in parts)
+        # Single strings last: there may be many of them, and the rest often settles it.
+        return all(any(self._covers_by(whole, part) for whole in self.parts()) for part in parts) and all(
+            map(self.admits, points(finite))
+        )
 
     def _covers_by(self, whole: Shape, part: Shape) -> bool:
         exceptions = _exceptions(whole, part)

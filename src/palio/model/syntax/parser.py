@@ -76,6 +76,8 @@ def parse_advertisement(text: str, limits: Limits) -> list[Constraint]:
         condition = _condition(scanner, raw=True)
         if condition.negated:
             raise scanner.error("'not in' cannot be said in an advertisement", condition.start, "'in'")
+        if condition.alternatives[0].operator is Operator.ABSENT:
+            raise scanner.error("'absent' means nothing in an advertisement", condition.start, "no mention of the name")
         constraints.extend(condition.alternatives)
         if len(constraints) > limits.constraints:
             raise LimitError("constraints", limits.constraints, len(constraints), "constraints in one advertisement")
