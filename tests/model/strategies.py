@@ -42,8 +42,9 @@ BYTES = [b"", b"\0", b"a", b"a\0", b"a\0\0", b"ab", b"b", b"\xff", b"\xff\xff"]
 
 
 def _integer_domain() -> list[Value]:
-    around = {n + d for n in INTEGERS for d in (-1, 0, 1)}
-    return sorted(n for n in around if MIN_INTEGER <= n <= MAX_INTEGER)
+    """The integers around every literal of either number type."""
+    around = {math.floor(literal) + d for literal in [*INTEGERS, *FLOATS] for d in (-1, 0, 1)}
+    return sorted(number for number in around if MIN_INTEGER <= number <= MAX_INTEGER)
 
 
 def _float_domain() -> list[Value]:
