@@ -41,7 +41,7 @@ def read_quoted(text: str, start: int, end: int) -> str:
                 f"unknown escape {match[0]!r} in a string",
                 text,
                 body + match.start(),
-                r"\" \' \\ \/ \b \f \n \r \t \uXXXX",
+                r"\" \' \\ \/ \b \f \n \r \t \uNNNN",
             )
         return _SHORT_ESCAPES[short]
 
