@@ -4,10 +4,13 @@
 #include <nanobind/nanobind.h>
 
 #include <array>
-#include <vector>
+#include <cerrno>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "body.hpp"
+#include "index_binding.hpp"
 
 namespace nb = nanobind;
 
@@ -127,6 +130,15 @@ void raise_as_python(const std::exception_ptr& pointer, void*) {
             ? errors.attr("DecodeLimitError")(failure.limit(), failure.allowed(), to_str(failure.problem()), path)
             : errors.attr("DecodeError")(to_str(failure.problem()), path);
     PyErr_SetObject(error.type().ptr(), error.ptr());
+  } catch (const palio::FileFailure& failure) {
+    PyErr_SetString(nb::module_::import_("palio.errors").attr("FileFormatError").ptr(), failure.what());
+  } catch (const palio::CapacityFailure& failure) {
+    nb::object error = nb::module_::import_("palio.errors")
+                           .attr("LimitError")(failure.limit(), failure.allowed(), failure.actual(), failure.what());
+    PyErr_SetObject(error.type().ptr(), error.ptr());
+  } catch (const std::system_error& failure) {
+    errno = failure.code().value();
+    PyErr_SetFromErrno(PyExc_OSError);
   }
 }
 
@@ -145,4 +157,5 @@ NB_MODULE(_core, module) {
   module.def("unpack", &unpack, nb::arg("data"), nb::arg("depth"), nb::arg("most"),
              nb::sig("def unpack(data: bytes, depth: int, most: int) -> object"),
              "Read arrays of plain values, nested at most so deep and with at most so many elements in all.");
+  palio::python::register_index(module);
 }

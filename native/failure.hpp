@@ -1,13 +1,15 @@
-// What went wrong with encoded input. The binding turns it into palio.errors.DecodeError or DecodeLimitError.
+// What can go wrong in the core; the binding turns each into a class of palio.errors.
 #pragma once
 
 #include <cstdint>
 #include <exception>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace palio {
 
+// Encoded input that breaks the rules: palio.errors.DecodeError or DecodeLimitError.
 class DecodeFailure : public std::exception {
  public:
   explicit DecodeFailure(std::string problem) : problem_(std::move(problem)) {}
@@ -32,6 +34,29 @@ class DecodeFailure : public std::exception {
   std::string path_;
   const char* limit_ = nullptr;
   uint64_t allowed_ = 0;
+};
+
+// A file that is no index, or a damaged one. The binding turns it into palio.errors.FileFormatError.
+class FileFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The index is larger than a limit of its own form. The binding turns it into palio.errors.LimitError.
+class CapacityFailure : public std::exception {
+ public:
+  CapacityFailure(const char* limit, uint64_t allowed, uint64_t actual, const char* what)
+      : limit_(limit), allowed_(allowed), actual_(actual), what_(what) {}
+
+  const char* what() const noexcept override { return what_; }
+  const char* limit() const { return limit_; }
+  uint64_t allowed() const { return allowed_; }
+  uint64_t actual() const { return actual_; }
+
+ private:
+  const char* limit_;
+  uint64_t allowed_, actual_;
+  const char* what_;
 };
 
 }  // namespace palio

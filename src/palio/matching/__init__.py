@@ -6,7 +6,8 @@
 [0, 2]
 """
 
+from palio.matching.index import BatchMatches, Continuation, FilterIndex, IndexStats
 from palio.matching.linear import LinearScan
 from palio.matching.matcher import Matcher
 
-__all__ = ["LinearScan", "Matcher"]
+__all__ = ["BatchMatches", "Continuation", "FilterIndex", "IndexStats", "LinearScan", "Matcher"]

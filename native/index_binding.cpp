@@ -1,0 +1,313 @@
+// palio._core.Index: the index for Python. Conversions and locking, and nothing else.
+#include "index_binding.hpp"
+
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <utility>
+
+#include "convert.hpp"
+#include "shared_index.hpp"
+
+namespace nb = nanobind;
+
+namespace palio::python {
+
+namespace {
+
+// Takes a lock without holding the interpreter while it waits: whoever has the lock may be waiting for the interpreter.
+template <class Try, class Wait>
+void acquire(Try attempt, Wait wait) {
+  if (attempt()) return;
+  nb::gil_scoped_release release;
+  wait();
+}
+
+class Reading {
+ public:
+  explicit Reading(FairLock& lock) : lock_(lock) {
+    acquire([&] { return lock.try_lock_shared(); }, [&] { lock.lock_shared(); });
+  }
+  Reading(const Reading&) = delete;
+  Reading& operator=(const Reading&) = delete;
+  ~Reading() { lock_.unlock_shared(); }
+
+ private:
+  FairLock& lock_;
+};
+
+class Writing {
+ public:
+  explicit Writing(FairLock& lock) : lock_(lock) {
+    acquire([&] { return lock.try_lock(); }, [&] { lock.lock(); });
+  }
+  Writing(const Writing&) = delete;
+  Writing& operator=(const Writing&) = delete;
+  ~Writing() { lock_.unlock(); }
+
+ private:
+  FairLock& lock_;
+};
+
+// A workspace from the index's pool, with a clean event.
+class Borrowed {
+ public:
+  explicit Borrowed(SharedIndex& index) : index_(index), workspace_(index.take_workspace()) {
+    workspace_->matcher.event.clear();
+  }
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+  ~Borrowed() { index_.give_workspace(std::move(workspace_)); }
+  Workspace* operator->() { return workspace_.get(); }
+  Workspace& operator*() { return *workspace_; }
+  Event& event() { return workspace_->matcher.event; }
+
+ private:
+  SharedIndex& index_;
+  std::unique_ptr<Workspace> workspace_;
+};
+
+struct FilterLimits {
+  uint64_t constraints, name_bytes, literal_bytes;
+};
+
+[[noreturn]] void raise(const char* error, const std::string& message) {
+  nb::object type = nb::module_::import_("palio.errors").attr(error);
+  PyErr_SetObject(type.ptr(), nb::str(message.c_str(), message.size()).ptr());
+  throw nb::python_error();
+}
+
+void within(uint64_t actual, const char* limit, uint64_t allowed, const char* what) {
+  if (actual > allowed) throw CapacityFailure(limit, allowed, actual, what);
+}
+
+class PyIndex {
+ public:
+  PyIndex() = default;
+  explicit PyIndex(const std::string& path) : shared_(path) {}
+
+  uint64_t add(nb::handle filter, const FilterLimits& limits) {
+    check_writable();
+    Pending pending = read(filter, limits);
+    Writing hold(shared_.lock);
+    return insert(pending);
+  }
+
+  // All or nothing: the filters are read before the first one is added.
+  nb::list add_many(nb::handle filters, const FilterLimits& limits) {
+    check_writable();
+    std::vector<Pending> pending;
+    nb::list kept;  // the texts live in the filters
+    for (nb::handle filter : nb::iter(filters)) {
+      kept.append(filter);
+      pending.push_back(read(filter, limits));
+    }
+    std::vector<uint64_t> ids;
+    ids.reserve(pending.size());
+    for (size_t begin = 0; begin < pending.size(); begin += 256) {  // others get their turn in between
+      Writing hold(shared_.lock);
+      for (size_t i = begin; i < std::min(begin + 256, pending.size()); ++i) ids.push_back(insert(pending[i]));
+    }
+    return to_list(ids);
+  }
+
+  void remove(uint64_t id) {
+    check_writable();
+    Writing hold(shared_.lock);
+    if (!shared_.index().contains(id)) raise("UnknownFilterError", "no filter has the id " + std::to_string(id));
+    shared_.index().remove(id);
+  }
+
+  bool contains(uint64_t id) {
+    Reading hold(shared_.lock);
+    View view = shared_.view();
+    Slot slot = static_cast<Slot>(id);
+    return slot < view.slots && view.places[slot].record != 0 && view.places[slot].generation == id >> 32;
+  }
+
+  nb::object match(const nb::dict& attributes, bool only_one) {
+    Borrowed workspace(shared_);
+    {
+      Reading hold(shared_.lock);
+      View view = shared_.view();
+      PyObject *name, *value;
+      Py_ssize_t position = 0;
+      while (PyDict_Next(attributes.ptr(), &position, &name, &value)) {
+        const NameObject* known = view.find_name(utf8(name));
+        if (known != nullptr) workspace.event().add(known->id, to_value(value));
+      }
+      workspace->run(view, only_one);
+      shared_.observe(workspace.event());
+    }
+    care();
+    return result(*workspace, only_one);
+  }
+
+  nb::object match_encoded(const nb::bytes& body, const BodyLimits& limits) {
+    Borrowed workspace(shared_);
+    {
+      Reading hold(shared_.lock);
+      View view = shared_.view();
+      BodyVisitor visitor{view, workspace.event()};
+      read_body(reinterpret_cast<const uint8_t*>(body.c_str()), body.size(), limits, visitor);
+      workspace->run(view, false);
+      shared_.observe(workspace.event());
+    }
+    care();
+    return result(*workspace, false);
+  }
+
+  size_t size() {
+    Reading hold(shared_.lock);
+    return shared_.view().filters;
+  }
+
+  size_t memory_usage() {
+    Reading hold(shared_.lock);
+    return shared_.memory_usage();
+  }
+
+  nb::dict stats() {
+    Reading hold(shared_.lock);
+    nb::dict result;
+    View view = shared_.view();
+    result["filters"] = view.filters;
+    result["nodes"] = view.nodes;
+    result["bytes"] = shared_.memory_usage();
+    if (!shared_.is_mapped()) {
+      const char* names[] = {"equal", "cell", "lower", "upper", "prefix", "suffix", "contains", "name", "group"};
+      nb::dict partitions;
+      for (size_t i = 0; i < ways; ++i) partitions[names[i]] = shared_.index().partitions()[i];
+      result["partitions"] = partitions;
+      result["names"] = shared_.index().names();
+      result["refiled"] = shared_.index().refiled();
+    }
+    return result;
+  }
+
+  nb::bytes dumps() {
+    check_writable();
+    std::string bytes;
+    {
+      Reading hold(shared_.lock);
+      nb::gil_scoped_release release;
+      write_index(shared_.index(), [&](const void* data, size_t size) {
+        bytes.append(static_cast<const char*>(data), size);
+      });
+    }
+    return nb::bytes(bytes.data(), bytes.size());
+  }
+
+  void dump(const std::string& path) {
+    check_writable();
+    Reading hold(shared_.lock);
+    nb::gil_scoped_release release;
+    dump_index(shared_.index(), path);
+  }
+
+  bool is_whole() {
+    if (!shared_.is_mapped()) return true;
+    nb::gil_scoped_release release;
+    return shared_.file().is_whole();
+  }
+
+ private:
+  struct Pending {
+    std::vector<std::pair<std::string_view, Constraint>> constraints;
+  };
+
+  Pending read(nb::handle filter, const FilterLimits& limits) {
+    if (!reader_.is_filter(filter)) {
+      nb::object quoted = nb::module_::import_("palio.errors").attr("brief")(filter);
+      raise("CallerError", nb::cast<std::string>(quoted) + " is no Filter; Filter.parse(...) reads text");
+    }
+    Pending pending;
+    reader_.read(filter, [&](std::string_view name, const Constraint& constraint) {
+      within(name.size(), "name_bytes", limits.name_bytes, "bytes in a name");
+      within(constraint.literal.text.size(), "literal_bytes", limits.literal_bytes, "bytes in a literal");
+      pending.constraints.emplace_back(name, constraint);
+    });
+    within(pending.constraints.size(), "constraints", limits.constraints, "constraints in one filter");
+    return pending;
+  }
+
+  uint64_t insert(Pending& pending) {
+    constraints_.clear();
+    for (auto& [name, constraint] : pending.constraints) {
+      constraint.name = shared_.index().name_id(name);
+      constraints_.push_back(constraint);
+    }
+    compiled_.compile(constraints_);
+    return shared_.index().add(compiled_);
+  }
+
+  void check_writable() const {
+    if (shared_.is_mapped()) {
+      raise("ReadOnlyError", "this index is a file that was opened for matching; build a FilterIndex to change it");
+    }
+  }
+
+  void care() {
+    if (!shared_.wants_care() || !shared_.lock.try_lock()) return;
+    shared_.index().reconsider(64);
+    shared_.lock.unlock();
+  }
+
+  static nb::object result(const Workspace& workspace, bool only_one) {
+    if (only_one) return nb::bool_(!workspace.ids.empty());
+    return to_list(workspace.ids);
+  }
+
+  static nb::list to_list(const std::vector<uint64_t>& ids) {
+    nb::list list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(ids.size())));
+    if (!list.is_valid()) throw nb::python_error();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      PyObject* id = PyLong_FromUnsignedLongLong(ids[i]);
+      if (id == nullptr) throw nb::python_error();
+      PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), id);
+    }
+    return list;
+  }
+
+  SharedIndex shared_;
+  FilterReader reader_;
+  std::vector<Constraint> constraints_;  // workspaces of whoever holds the lock for writing
+  Compiled compiled_;
+};
+
+}  // namespace
+
+void register_index(nb::module_& module) {
+  PyDateTime_IMPORT;  // each source file has a table of its own
+  nb::class_<PyIndex>(module, "Index", "Filters, indexed; use it as palio.matching.FilterIndex.")
+      .def(nb::init<>())
+      .def(nb::init<const std::string&>(), nb::arg("path"))
+      .def("add", [](PyIndex& index, nb::handle filter, uint64_t constraints, uint64_t name_bytes,
+                     uint64_t literal_bytes) { return index.add(filter, {constraints, name_bytes, literal_bytes}); },
+           nb::arg("filter"), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"))
+      .def("add_many", [](PyIndex& index, nb::handle filters, uint64_t constraints, uint64_t name_bytes,
+                          uint64_t literal_bytes) { return index.add_many(filters, {constraints, name_bytes, literal_bytes}); },
+           nb::arg("filters"), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"))
+      .def("remove", &PyIndex::remove, nb::arg("id"))
+      .def("contains", &PyIndex::contains, nb::arg("id"))
+      .def("match", [](PyIndex& index, const nb::dict& attributes) { return index.match(attributes, false); },
+           nb::arg("attributes"), nb::sig("def match(self, attributes: dict[str, typing.Any]) -> list[int]"))
+      .def("match_any", [](PyIndex& index, const nb::dict& attributes) { return index.match(attributes, true); },
+           nb::arg("attributes"), nb::sig("def match_any(self, attributes: dict[str, typing.Any]) -> bool"))
+      .def("match_encoded", [](PyIndex& index, const nb::bytes& body, uint64_t attributes, uint64_t name_bytes,
+                               uint64_t value_bytes, uint64_t payload_bytes) {
+             return index.match_encoded(body, {attributes, name_bytes, value_bytes, payload_bytes});
+           },
+           nb::arg("body"), nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"),
+           nb::arg("payload_bytes"),
+           nb::sig("def match_encoded(self, body: bytes, attributes: int, name_bytes: int, value_bytes: int, "
+                   "payload_bytes: int) -> list[int]"))
+      .def("size", &PyIndex::size)
+      .def("memory_usage", &PyIndex::memory_usage)
+      .def("stats", &PyIndex::stats)
+      .def("dumps", &PyIndex::dumps)
+      .def("dump", &PyIndex::dump, nb::arg("path"))
+      .def("is_whole", &PyIndex::is_whole);
+}
+
+}  // namespace palio::python

@@ -1,0 +1,246 @@
+// How an index lies in memory, and in a file: plain structures that refer to one another by number, never by address.
+//
+//   name       an attribute's name and its number
+//   record     one filter: its predicates, and the node or chunk that holds its entry
+//   node       a bucket of entries, and partitions of what did not fit; its key says which values lead to it
+//   chunk      more entries of a bucket that nothing divides
+//   partition  one way of dividing filters among child nodes: by the value of an attribute, by a prefix, ...
+//
+// A filter has exactly one entry, in one bucket, so a match visits every node at most once.
+#pragma once
+
+#include <cstdint>
+
+#include "failure.hpp"
+#include "predicate.hpp"
+
+namespace palio {
+
+using Ref = uint32_t;   // a place in the arena, in granules; zero means none
+using Slot = uint32_t;  // a filter's place in the directory
+
+constexpr size_t granule = 16;
+
+enum class Object : uint8_t { name = 1, node, chunk };
+
+struct NameObject {
+  Object object;
+  uint8_t unused[3];
+  NameId id;
+  uint32_t uses;  // predicates that mention it
+  uint32_t size;  // its bytes follow
+};
+
+// What an entry tests before its filter's record is looked at.
+enum class Check : uint8_t {
+  always,          // nothing is left to test
+  record,          // nothing can be said without the record
+  number,          // lo <= number <= hi, rounded: necessary
+  number_exactly,  // the same, and sufficient for numbers that rounding does not change
+  equal,           // the hash of the value is the literal's: necessary
+  number_differs,  // the hash of the number is another one: sufficient
+  string_differs,  // likewise for strings
+  present,         // sufficient
+  missing,         // sufficient
+};
+
+struct Entry {
+  Slot slot;
+  uint32_t name_and_check;
+  union {
+    struct { float lo, hi; };
+    uint64_t hash;
+  };
+
+  NameId name() const { return name_and_check & 0xFFFFFF; }
+  Check check() const { return static_cast<Check>(name_and_check >> 24); }
+};
+static_assert(sizeof(Entry) == 16);
+constexpr NameId most_names = 0xFFFFFF;
+
+struct Record {
+  Slot slot;
+  Ref home;            // the node or chunk with its entry
+  uint32_t count;      // predicates follow, then the bytes of their literals
+  uint32_t bytes;
+  uint64_t satisfied;  // bit i: predicate i holds for every event that comes to its bucket
+
+  bool is_satisfied(size_t i) const { return i < 64 && (satisfied >> i & 1) != 0; }
+};
+static_assert(sizeof(Record) == 24);
+
+struct Node {
+  Object object;
+  uint8_t depth;
+  uint16_t unused;
+  uint32_t partition;  // the number of the partition it is a child of
+  uint32_t hash;       // under which the table has it, if it has
+  uint16_t count;      // entries that follow
+  uint16_t capacity;
+  Ref parent;
+  Ref partitions;  // a PartitionList
+  Ref chain;       // the last of a ring of chunks
+  uint32_t total;  // entries here and in the ring
+  uint64_t key_bits;
+  uint32_t key_size;
+  Ref key_text;    // of keys longer than eight bytes
+};
+static_assert(sizeof(Node) == 48);
+constexpr uint16_t bucket_capacity = 32;
+
+struct Chunk {
+  Object object;
+  uint8_t unused[3];
+  Ref owner;
+  Ref next, previous;
+  uint32_t count;
+  uint32_t padding[3];  // sixty entries follow
+};
+static_assert(sizeof(Chunk) == 32);
+constexpr uint32_t chunk_capacity = 60;
+
+enum class Way : uint8_t { equal, cell, lower, upper, prefix, suffix, contains, name, group };
+constexpr size_t ways = 9;
+
+struct Partition {
+  uint32_t id;
+  NameId name;
+  Way way;
+  TypeMask family;  // of the bounds, for lower and upper
+  uint16_t unused;
+  Ref details;      // Levels (cell, prefix, suffix, contains), Blocks (lower, upper) or a Group
+  uint32_t children;
+  float score;      // the estimated share of events that come to a child
+};
+static_assert(sizeof(Partition) == 24);
+
+struct PartitionList {
+  uint32_t count, capacity, padding[2];  // partitions follow
+};
+
+struct Level {
+  int32_t level;   // of cells: the exponent of their width; of texts: the length
+  uint32_t nodes;  // children at this level
+};
+
+struct Levels {
+  uint32_t count, capacity, padding[2];  // ascending levels follow
+};
+
+struct Blocks {
+  uint32_t count, capacity, padding[2];  // the children follow, ascending by key
+};
+
+struct Group {
+  Ref node;
+  uint32_t bytes;  // the predicate follows, then its literal
+};
+
+struct Place {  // of a filter, by slot
+  Ref record;   // or zero
+  uint32_t generation;
+};
+
+struct Bucket {  // of the table that finds names and nodes by hash
+  uint32_t hashes[7];
+  uint32_t count;
+  Ref refs[7];
+  Ref overflow;
+};
+static_assert(sizeof(Bucket) == 64);
+
+struct TableShape {
+  uint64_t buckets = 0;
+  uint64_t items = 0;
+  uint32_t level = 0;  // buckets are between 2 ** level and 2 ** (level + 1)
+
+  uint64_t place(uint32_t hash) const {
+    uint64_t place = hash & ((uint64_t{2} << level) - 1);
+    return place < buckets ? place : hash & ((uint64_t{1} << level) - 1);
+  }
+};
+
+// Lengths of the windows by which needles are found: each at most half as long again as the one before.
+inline uint32_t window_length(uint32_t size) {
+  if (size <= 4) return size;
+  uint32_t power = 4;
+  while (power * 2 <= size) power *= 2;
+  return power + power / 2 <= size ? power + power / 2 : power;
+}
+
+// What all readers of an index share; every reference is checked, because a file may say anything.
+struct View {
+  const uint8_t* arena = nullptr;
+  size_t arena_size = 0;
+  const Bucket* buckets = nullptr;
+  TableShape table;
+  const Place* places = nullptr;
+  uint64_t slots = 0;
+  uint64_t filters = 0;
+  uint64_t nodes = 0;
+  Ref root = 0;
+  bool has_generations = false;  // whether some slot was used again
+
+  const uint8_t* bytes(Ref ref, size_t offset, size_t size) const {
+    size_t begin = ref * granule + offset;
+    if (ref == 0 || begin > arena_size || size > arena_size - begin) damaged();
+    return arena + begin;
+  }
+
+  template <class T>
+  const T& at(Ref ref) const {
+    return *reinterpret_cast<const T*>(bytes(ref, 0, sizeof(T)));
+  }
+
+  // The items that follow a head of type Head.
+  template <class Head, class Item>
+  const Item* items(Ref ref, size_t count) const {
+    return reinterpret_cast<const Item*>(bytes(ref, sizeof(Head), count * sizeof(Item)));
+  }
+
+  std::string_view text(Ref ref, size_t size) const { return {reinterpret_cast<const char*>(bytes(ref, 0, size)), size}; }
+
+  // Calls visit(ref) for everything filed under the hash until it returns true.
+  template <class Visit>
+  void find(uint32_t hash, Visit visit) const {
+    const Bucket* bucket = &buckets[table.place(hash)];
+    for (uint64_t steps = 0;; ++steps) {
+      uint32_t count = bucket->count < 7 ? bucket->count : 7;
+      for (uint32_t i = 0; i < count; ++i) {
+        if (bucket->hashes[i] == hash && visit(bucket->refs[i])) return;
+      }
+      if (bucket->overflow == 0) return;
+      if (steps > table.items) damaged();
+      bucket = &at<Bucket>(bucket->overflow);
+    }
+  }
+
+  // Whether the node is the partition's child for the key.
+  bool is_child(const Node& node, uint32_t partition, const Key& key) const {
+    if (node.object != Object::node || node.partition != partition) return false;
+    if (node.key_bits != key.bits || node.key_size != key.size) return false;
+    uint32_t size = key.size & text_size_mask;
+    if ((key.size & text_flag) == 0 || key.text == nullptr || size <= 8) return true;
+    return std::memcmp(bytes(node.key_text, 0, size), key.text, size) == 0;
+  }
+
+  const NameObject* find_name(std::string_view name, Ref* where = nullptr) const {
+    const NameObject* found = nullptr;
+    find(name_hash(name), [&](Ref ref) {
+      const NameObject& object = at<NameObject>(ref);
+      if (object.object != Object::name || object.size != name.size()) return false;
+      if (std::memcmp(bytes(ref, sizeof(NameObject), name.size()), name.data(), name.size()) != 0) return false;
+      found = &object;
+      if (where != nullptr) *where = ref;
+      return true;
+    });
+    if (found != nullptr && found->id > most_names) damaged();
+    return found;
+  }
+
+  static uint32_t name_hash(std::string_view name) { return static_cast<uint32_t>(hash_text(name) ^ 0x5bd1e995u); }
+
+  [[noreturn]] static void damaged() { throw FileFailure("the file is damaged: it refers to places that it does not have"); }
+};
+
+}  // namespace palio

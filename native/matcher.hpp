@@ -1,0 +1,302 @@
+// Matching one event against an index. Several matchers may read one index at once; each has its own workspace.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "ways.hpp"
+
+namespace palio {
+
+class Matcher {
+ public:
+  Event event;
+
+  // Finds the filters that the event meets, or only the first one found.
+  void match(const View& view, bool only_one = false) {
+    view_ = &view;
+    found_.clear();
+    only_one_ = only_one;
+    left_to_visit_ = view.nodes;
+    left_to_scan_ = view.filters;
+    frontier_.assign(1, view.root);
+    // Breadth first: while the children of one node are fetched from memory, the next is looked at.
+    while (!frontier_.empty() && !is_done()) {
+      probes_.clear();
+      next_.clear();
+      for (Ref ref : frontier_) {
+        if (left_to_visit_-- == 0) View::damaged();
+        visit(view.at<Node>(ref), ref);
+        if (is_done()) return;
+      }
+      follow_probes();
+      frontier_.swap(next_);
+    }
+  }
+
+  // The slots of the filters found, in no order.
+  std::vector<Slot>& found() { return found_; }
+
+ private:
+  struct Probe {
+    uint32_t hash;
+    uint32_t partition;
+    Key key;
+  };
+
+  bool is_done() const { return only_one_ && !found_.empty(); }
+
+  void visit(const Node& node, Ref ref) {
+    if (node.count > bucket_capacity) View::damaged();
+    scan(view_->items<Node, Entry>(ref, node.count), node.count);
+    if (node.chain != 0) scan_chain(node.chain);
+    if (node.partitions == 0) return;
+    const PartitionList& list = view_->at<PartitionList>(node.partitions);
+    const Partition* partitions = view_->items<PartitionList, Partition>(node.partitions, list.count);
+    for (uint32_t i = 0; i < list.count; ++i) expand(partitions[i]);
+  }
+
+  // -- buckets -----------------------------------------------------------------------------------------------------------
+
+  void scan_chain(Ref last) {
+    Ref ref = last;
+    do {
+      ref = view_->at<Chunk>(ref).next;
+      const Chunk& chunk = view_->at<Chunk>(ref);
+      if (chunk.count == 0 || chunk.count > chunk_capacity) View::damaged();
+      scan(view_->items<Chunk, Entry>(ref, chunk.count), chunk.count);
+    } while (ref != last && !is_done());
+  }
+
+  void scan(const Entry* entries, uint32_t count) {
+    if (count > left_to_scan_) View::damaged();
+    left_to_scan_ -= count;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (passes(entries[i])) found_.push_back(entries[i].slot);
+    }
+  }
+
+  bool passes(const Entry& entry) const {
+    if (entry.check() == Check::always) return true;
+    if (entry.check() == Check::record) return record_holds(entry.slot);
+    const Attribute* attribute = event.find(entry.name());
+    if (attribute == nullptr) return entry.check() == Check::missing;
+    switch (entry.check()) {
+      case Check::number:
+      case Check::number_exactly: {
+        bool is_number = (mask_of(attribute->value.type) & number_types) != 0;
+        if (!is_number || !(attribute->narrow >= entry.lo && attribute->narrow <= entry.hi)) return false;
+        return (attribute->is_narrow && entry.check() == Check::number_exactly) || record_holds(entry.slot);
+      }
+      case Check::equal: return attribute->key.hash == entry.hash && record_holds(entry.slot);
+      case Check::number_differs:
+        if ((mask_of(attribute->value.type) & number_types) == 0) return false;
+        return attribute->key.hash != entry.hash || record_holds(entry.slot);
+      case Check::string_differs:
+        if (attribute->value.type != Type::string) return false;
+        return attribute->key.hash != entry.hash || record_holds(entry.slot);
+      case Check::present: return true;
+      case Check::missing: return false;
+      default: return record_holds(entry.slot);
+    }
+  }
+
+  bool record_holds(Slot slot) const {
+    if (slot >= view_->slots) View::damaged();
+    Ref ref = view_->places[slot].record;
+    const Record& record = view_->at<Record>(ref);
+    const Predicate* predicates = view_->items<Record, Predicate>(ref, record.count);
+    size_t head = sizeof(Record) + record.count * sizeof(Predicate);
+    const char* bytes = reinterpret_cast<const char*>(view_->bytes(ref, head, record.bytes));
+    for (uint32_t i = 0; i < record.count; ++i) {
+      if (record.is_satisfied(i)) continue;
+      check_literal(predicates[i], record.bytes);
+      if (!holds(predicates[i], event.find(predicates[i].name), bytes)) return false;
+    }
+    return true;
+  }
+
+  static void check_literal(const Predicate& predicate, uint64_t bytes) {
+    if (predicate.test > Test::absent) View::damaged();
+    if (!has_literal(predicate.test) && predicate.test != Test::wide) return;
+    if (uint64_t{predicate.literal.offset} + predicate.literal.size > bytes) View::damaged();
+    if (predicate.test == Test::wide && predicate.literal.size != sizeof(WideInterval)) View::damaged();
+  }
+
+  // -- partitions --------------------------------------------------------------------------------------------------------
+
+  void expand(const Partition& partition) {
+    if (partition.way == Way::name) {
+      for (const Attribute& attribute : event.attributes()) probe(partition, number_key(attribute.name, whole_code));
+      return;
+    }
+    if (partition.way == Way::group) return expand_group(partition);
+    const Attribute* attribute = event.find(partition.name);
+    if (attribute == nullptr) return;
+    bool is_string = attribute->value.type == Type::string;
+    switch (partition.way) {
+      case Way::equal: return probe(partition, attribute->key);
+      case Way::cell:
+        if (!attribute->value.is_text()) expand_cells(partition, attribute->order);
+        return;
+      case Way::lower:
+      case Way::upper:
+        if ((mask_of(attribute->value.type) & partition.family) != 0) expand_blocks(partition, *attribute);
+        return;
+      case Way::prefix:
+        if (is_string) expand_prefixes(partition, attribute->value.text);
+        return;
+      case Way::suffix:
+        if (is_string) expand_suffixes(partition, attribute->value.text);
+        return;
+      case Way::contains:
+        if (is_string) expand_windows(partition, attribute->value.text);
+        return;
+      default: View::damaged();
+    }
+  }
+
+  void probe(const Partition& partition, const Key& key) {
+    uint32_t hash = filed_hash(partition.id, key);
+    __builtin_prefetch(&view_->buckets[view_->table.place(hash)]);
+    probes_.push_back({hash, partition.id, key});
+  }
+
+  void follow_probes() {
+    for (const Probe& probe : probes_) {
+      view_->find(probe.hash, [&](Ref ref) {
+        candidates_.push_back({ref, &probe});
+        __builtin_prefetch(view_->bytes(ref, 0, sizeof(Node)));
+        return false;
+      });
+    }
+    for (const auto& [ref, probe] : candidates_) {
+      if (view_->is_child(view_->at<Node>(ref), probe->partition, probe->key)) next_.push_back(ref);
+    }
+    candidates_.clear();
+  }
+
+  const Level* levels(const Partition& partition, uint32_t& count) const {
+    count = view_->at<Levels>(partition.details).count;
+    return view_->items<Levels, Level>(partition.details, count);
+  }
+
+  void expand_cells(const Partition& partition, double order) {
+    uint32_t count;
+    const Level* at = levels(partition, count);
+    for (uint32_t i = 0; i < count; ++i) {
+      if (at[i].level < least_level || at[i].level > greatest_level) View::damaged();
+      double cell = std::floor(order * cell_scale(at[i].level));
+      if (!(std::fabs(cell) < two_to_53 / 2)) continue;
+      for (int back = 0; back < cells_reached; ++back) probe(partition, cell_key(at[i].level, cell - back));
+    }
+  }
+
+  // Whether the block's least bound is above the value.
+  bool is_above(const Node& node, const Attribute& attribute) const {
+    if (!attribute.value.is_text()) {
+      double bound;
+      std::memcpy(&bound, &node.key_bits, 8);
+      return bound > attribute.order;
+    }
+    uint32_t size = node.key_size & text_size_mask;
+    std::string_view bound(reinterpret_cast<const char*>(&node.key_bits), std::min<size_t>(size, 8));
+    if (size > 8) bound = view_->text(node.key_text, size);
+    return bound > attribute.value.text;
+  }
+
+  void expand_blocks(const Partition& partition, const Attribute& attribute) {
+    uint32_t count = view_->at<Blocks>(partition.details).count;
+    const Ref* blocks = view_->items<Blocks, Ref>(partition.details, count);
+    auto starts_above = [&](uint32_t i) { return is_above(view_->at<Node>(blocks[i]), attribute); };
+    if (partition.way == Way::lower) {
+      for (uint32_t i = 0; i < count && !starts_above(i); ++i) next_.push_back(blocks[i]);
+    } else {
+      for (uint32_t i = count; i-- > 0;) {
+        next_.push_back(blocks[i]);
+        if (!starts_above(i)) break;
+      }
+    }
+  }
+
+  void expand_group(const Partition& partition) {
+    const Group& group = view_->at<Group>(partition.details);
+    const Predicate& predicate = *view_->items<Group, Predicate>(partition.details, 1);
+    size_t head = sizeof(Group) + sizeof(Predicate);
+    const char* bytes = reinterpret_cast<const char*>(view_->bytes(partition.details, head, group.bytes));
+    check_literal(predicate, group.bytes);
+    if (holds(predicate, event.find(predicate.name), bytes)) next_.push_back(group.node);
+  }
+
+  void expand_prefixes(const Partition& partition, std::string_view text) {
+    uint32_t count;
+    const Level* at = levels(partition, count);
+    uint64_t hash = 0;
+    size_t done = 0;
+    for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
+      for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[done]);
+      probe(partition, part_key(text.substr(0, done), hash));
+    }
+  }
+
+  void expand_suffixes(const Partition& partition, std::string_view text) {
+    uint32_t count;
+    const Level* at = levels(partition, count);
+    uint64_t hash = 0;
+    size_t done = 0;
+    for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
+      for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[text.size() - 1 - done]);
+      probe(partition, part_key(text.substr(text.size() - done), hash));
+    }
+  }
+
+  // Windows are looked up at once, not queued: a long text has many, and nearly all lead nowhere.
+  void expand_windows(const Partition& partition, std::string_view text) {
+    uint32_t count;
+    const Level* at = levels(partition, count);
+    windows_.clear();
+    for (uint32_t i = 0; i < count && at[i].level > 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
+      roll_windows(partition, text, at[i].level);
+    }
+    // A text may hold the same window twice; its node is visited once all the same.
+    std::sort(windows_.begin(), windows_.end());
+    windows_.erase(std::unique(windows_.begin(), windows_.end()), windows_.end());
+    next_.insert(next_.end(), windows_.begin(), windows_.end());
+  }
+
+  void roll_windows(const Partition& partition, std::string_view text, size_t size) {
+    constexpr size_t ahead = 16;
+    uint32_t hashes[ahead];
+    uint64_t leaving = poly_power(static_cast<uint32_t>(size));
+    uint64_t hash = poly_hash(text.substr(0, size));
+    size_t windows = text.size() - size + 1;
+    for (size_t begin = 0; begin < windows; begin += ahead) {
+      size_t batch = std::min(ahead, windows - begin);
+      for (size_t i = 0; i < batch; ++i) {
+        size_t start = begin + i;
+        hashes[i] = filed_hash(partition.id, {0, 0, nullptr, hash_word(hash, size)});
+        __builtin_prefetch(&view_->buckets[view_->table.place(hashes[i])]);
+        if (start + size < text.size()) {
+          hash = poly_step(hash, text[start + size]) - leaving * (static_cast<uint8_t>(text[start]) + 1);
+        }
+      }
+      for (size_t i = 0; i < batch; ++i) {
+        view_->find(hashes[i], [&](Ref ref) {
+          Key key = text_key(text.substr(begin + i, size), false, 0);
+          if (view_->is_child(view_->at<Node>(ref), partition.id, key)) windows_.push_back(ref);
+          return false;
+        });
+      }
+    }
+  }
+
+  const View* view_ = nullptr;
+  bool only_one_ = false;
+  uint64_t left_to_visit_ = 0, left_to_scan_ = 0;
+  std::vector<Slot> found_;
+  std::vector<Ref> frontier_, next_, windows_;
+  std::vector<Probe> probes_;
+  std::vector<std::pair<Ref, const Probe*>> candidates_;
+};
+
+}  // namespace palio

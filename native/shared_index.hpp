@@ -1,0 +1,161 @@
+// An index that several threads use: many match at once, one changes it, and nobody waits for ever.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+
+#include "body.hpp"
+#include "file.hpp"
+#include "matcher.hpp"
+
+namespace palio {
+
+// Many readers or one writer. Newcomers queue behind a waiting writer, so that a stream of readers cannot starve it.
+class FairLock {
+ public:
+  bool try_lock() { return gate_.try_lock() && pass([&] { return state_.try_lock(); }); }
+  bool try_lock_shared() { return gate_.try_lock() && pass([&] { return state_.try_lock_shared(); }); }
+  void lock() {
+    std::lock_guard<std::mutex> hold(gate_);
+    state_.lock();
+  }
+  void lock_shared() {
+    std::lock_guard<std::mutex> hold(gate_);
+    state_.lock_shared();
+  }
+  void unlock() { state_.unlock(); }
+  void unlock_shared() { state_.unlock_shared(); }
+
+ private:
+  template <class Try>
+  bool pass(Try attempt) {
+    bool got = attempt();
+    gate_.unlock();
+    return got;
+  }
+
+  std::mutex gate_;
+  std::shared_mutex state_;
+};
+
+// Reads the attributes of an encoded body into an event; names that no filter mentions are passed over.
+struct BodyVisitor {
+  const View& view;
+  Event& event;
+
+  void attribute(std::string_view name, const Token& token) {
+    const NameObject* known = view.find_name(name);
+    if (known == nullptr) return;
+    switch (token.kind) {
+      case Kind::boolean: return event.add(known->id, Value::of_boolean(token.integer != 0));
+      case Kind::integer: return event.add(known->id, Value::of_integer(token.integer));
+      case Kind::real: return event.add(known->id, Value::of_real(token.real));
+      case Kind::time: return event.add(known->id, Value::of_time(token.integer));
+      case Kind::bytes: return event.add(known->id, Value::of_bytes(token.text));
+      default: return event.add(known->id, Value::of_string(token.text));
+    }
+  }
+
+  void payload(std::string_view, std::string_view) {}
+};
+
+// The slots as ids, ascending.
+inline void sort_slots(std::vector<Slot>& slots, std::vector<uint64_t>& bits) {
+  if (std::is_sorted(slots.begin(), slots.end())) return;
+  if (slots.size() < 512) return std::sort(slots.begin(), slots.end());
+  auto [least, greatest] = std::minmax_element(slots.begin(), slots.end());
+  size_t base = *least & ~Slot{63}, words = (*greatest - base) / 64 + 1;
+  if (words > slots.size()) return std::sort(slots.begin(), slots.end());
+  // Many slots of a narrow range, each once: mark them and read the marks in order.
+  bits.assign(words, 0);
+  for (Slot slot : slots) bits[(slot - base) / 64] |= uint64_t{1} << (slot % 64);
+  size_t at = 0;
+  for (size_t word = 0; word < words; ++word) {
+    for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
+      if (at == slots.size()) View::damaged();  // a sound index finds each filter once
+      slots[at++] = static_cast<Slot>(base + word * 64 + static_cast<size_t>(__builtin_ctzll(left)));
+    }
+  }
+  slots.resize(at);
+}
+
+// What one call needs for itself.
+struct Workspace {
+  Matcher matcher;
+  std::vector<uint64_t> ids;   // what the last event met, ascending
+  std::vector<uint64_t> bits;
+
+  // Matches the event that was put into the matcher.
+  void run(const View& view, bool only_one) {
+    matcher.match(view, only_one);
+    std::vector<Slot>& found = matcher.found();
+    sort_slots(found, bits);
+    ids.clear();
+    for (Slot slot : found) {
+      if (slot >= view.slots) View::damaged();
+      uint64_t generation = view.has_generations ? view.places[slot].generation : 0;
+      ids.push_back(generation << 32 | slot);
+    }
+    if (view.has_generations) std::sort(ids.begin(), ids.end());
+  }
+};
+
+class SharedIndex {
+ public:
+  SharedIndex() : index_(std::make_unique<Index>()) {}
+  explicit SharedIndex(const std::string& path) : file_(std::make_unique<MappedFile>(path)) {}
+
+  FairLock lock;
+
+  bool is_mapped() const { return file_ != nullptr; }
+  Index& index() { return *index_; }
+  const Index& index() const { return *index_; }
+  const MappedFile& file() const { return *file_; }
+  View view() const { return index_ ? index_->view() : file_->view(); }
+
+  size_t memory_usage() const { return index_ ? index_->storage().used_bytes() : file_->size(); }
+
+  // -- workspaces --------------------------------------------------------------------------------------------------------
+
+  std::unique_ptr<Workspace> take_workspace() {
+    std::lock_guard<std::mutex> hold(pool_lock_);
+    if (pool_.empty()) return std::make_unique<Workspace>();
+    std::unique_ptr<Workspace> workspace = std::move(pool_.back());
+    pool_.pop_back();
+    return workspace;
+  }
+
+  void give_workspace(std::unique_ptr<Workspace> workspace) {
+    std::lock_guard<std::mutex> hold(pool_lock_);
+    if (pool_.size() < 16) pool_.push_back(std::move(workspace));
+  }
+
+  // -- learning from events ------------------------------------------------------------------------------------------------
+
+  // Called for every event, with the lock held for reading; one in so many is remembered.
+  void observe(const Event& event) {
+    if (!index_ || seen_.fetch_add(1, std::memory_order_relaxed) % 61 != 0) return;
+    std::unique_lock<std::mutex> hold(sample_lock_, std::try_to_lock);
+    if (hold.owns_lock()) index_->observe(event);
+  }
+
+  // Whether it is time to look at the filing of some filters again; asks for it at most once in a while.
+  bool wants_care() {
+    if (!index_) return false;
+    uint64_t seen = seen_.load(std::memory_order_relaxed);
+    if (seen - cared_.load(std::memory_order_relaxed) < 1024) return false;
+    cared_.store(seen, std::memory_order_relaxed);
+    return true;
+  }
+
+ private:
+  std::unique_ptr<Index> index_;
+  std::unique_ptr<MappedFile> file_;
+  std::mutex pool_lock_, sample_lock_;
+  std::vector<std::unique_ptr<Workspace>> pool_;
+  std::atomic<uint64_t> seen_{0}, cared_{0};
+};
+
+}  // namespace palio

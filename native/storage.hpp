@@ -1,0 +1,291 @@
+// The memory of an index that can be changed: the arena, the table of hashes, the directory of filters, the names.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "layout.hpp"
+#include "region.hpp"
+
+namespace palio {
+
+class Storage {
+ public:
+  Storage() {
+    arena_.resize(granule);  // the first granule stays unused, so that zero can mean none
+    table_.resize(sizeof(Bucket));
+    shape_.buckets = 1;
+  }
+
+  View view() const {
+    View view;
+    view.arena = arena_.data();
+    view.arena_size = arena_.size();
+    view.buckets = reinterpret_cast<const Bucket*>(table_.data());
+    view.table = shape_;
+    view.places = reinterpret_cast<const Place*>(directory_.data());
+    view.slots = directory_.size() / sizeof(Place);
+    return view;
+  }
+
+  size_t used_bytes() const {
+    size_t heap = (free_slots_.capacity() + free_names_.capacity()) * sizeof(uint32_t);
+    return arena_.size() + table_.size() + directory_.size() + heap;
+  }
+
+  // -- the arena ---------------------------------------------------------------------------------------------------------
+
+  template <class T>
+  T& at(Ref ref) {
+    return *reinterpret_cast<T*>(arena_.data() + ref * granule);
+  }
+
+  template <class Head, class Item>
+  Item* items(Ref ref) {
+    return reinterpret_cast<Item*>(arena_.data() + ref * granule + sizeof(Head));
+  }
+
+  // Zeroed memory. References made before stay good, addresses do not.
+  Ref allocate(size_t size) {
+    auto [granules, kind] = size_class(size);
+    Ref ref = free_[kind];
+    if (ref != 0) {
+      free_[kind] = at<Ref>(ref);
+      std::memset(arena_.data() + ref * granule, 0, granules * granule);
+      return ref;
+    }
+    size_t end = arena_.size() / granule;
+    if (end + granules > 0xFFFFFFFF) {
+      throw CapacityFailure("index_bytes", 0xFFFFFFFF * uint64_t{granule}, arena_.size() + size, "bytes in one index");
+    }
+    arena_.resize((end + granules) * granule);
+    return static_cast<Ref>(end);
+  }
+
+  void release(Ref ref, size_t size) {
+    size_t kind = size_class(size).second;
+    at<Ref>(ref) = free_[kind];
+    free_[kind] = ref;
+  }
+
+  // Whether memory of the one size would do for the other as well.
+  static bool same_class(size_t left, size_t right) { return size_class(left).second == size_class(right).second; }
+
+  // -- lists that grow: a head with count and capacity, then items -----------------------------------------------------------
+
+  template <class Head, class Item>
+  Ref insert_item(Ref list, size_t place, const Item& item) {
+    if (list == 0 || at<Head>(list).count == at<Head>(list).capacity) list = grow_list<Head, Item>(list);
+    Head& head = at<Head>(list);
+    Item* all = items<Head, Item>(list);
+    std::memmove(all + place + 1, all + place, (head.count - place) * sizeof(Item));
+    all[place] = item;
+    ++head.count;
+    return list;
+  }
+
+  template <class Head, class Item>
+  void erase_item(Ref list, size_t place) {
+    Head& head = at<Head>(list);
+    Item* all = items<Head, Item>(list);
+    std::memmove(all + place, all + place + 1, (head.count - place - 1) * sizeof(Item));
+    --head.count;
+  }
+
+  template <class Head, class Item>
+  void release_list(Ref list) {
+    release(list, sizeof(Head) + at<Head>(list).capacity * sizeof(Item));
+  }
+
+  // -- the table: linear hashing, which grows by one bucket at a time ----------------------------------------------------------
+
+  void file(uint32_t hash, Ref ref) {
+    put(bucket(shape_.place(hash)), hash, ref);
+    if (++shape_.items > shape_.buckets * 5) split_bucket();
+  }
+
+  void unfile(uint32_t hash, Ref ref) {
+    Bucket* first = bucket(shape_.place(hash));
+    Bucket* last = first;
+    while (last->overflow != 0) last = &at<Bucket>(last->overflow);
+    for (Bucket* bucket = first;; bucket = &at<Bucket>(bucket->overflow)) {
+      for (uint32_t i = 0; i < bucket->count; ++i) {
+        if (bucket->hashes[i] != hash || bucket->refs[i] != ref) continue;
+        --last->count;
+        bucket->hashes[i] = last->hashes[last->count];
+        bucket->refs[i] = last->refs[last->count];
+        last->hashes[last->count] = last->refs[last->count] = 0;
+        if (last->count == 0 && last != first) drop_last(first);
+        --shape_.items;
+        return;
+      }
+    }
+  }
+
+  void refile(uint32_t hash, Ref old, Ref ref) {
+    for (Bucket* bucket = this->bucket(shape_.place(hash));; bucket = &at<Bucket>(bucket->overflow)) {
+      for (uint32_t i = 0; i < bucket->count; ++i) {
+        if (bucket->hashes[i] == hash && bucket->refs[i] == old) {
+          bucket->refs[i] = ref;
+          return;
+        }
+      }
+    }
+  }
+
+  // -- filters -----------------------------------------------------------------------------------------------------------
+
+  Place& place(Slot slot) { return reinterpret_cast<Place*>(directory_.data())[slot]; }
+  uint64_t slots() const { return directory_.size() / sizeof(Place); }
+
+  Slot take_slot() {
+    if (!free_slots_.empty()) {
+      Slot slot = free_slots_.back();
+      free_slots_.pop_back();
+      return slot;
+    }
+    if (slots() >= most_slots) throw CapacityFailure("filters", most_slots, slots() + 1, "filters in one index");
+    directory_.resize(directory_.size() + sizeof(Place));
+    return static_cast<Slot>(slots() - 1);
+  }
+
+  // The slot may be used again, for another filter and with another generation.
+  void give_slot(Slot slot) {
+    place(slot).record = 0;
+    if (++place(slot).generation < most_generations) free_slots_.push_back(slot);
+  }
+
+  // -- names -------------------------------------------------------------------------------------------------------------
+
+  // The number of a name, which stays its number as long as it is retained.
+  NameId name_id(std::string_view name) {
+    Ref ref = 0;
+    if (view().find_name(name, &ref) == nullptr) ref = make_name(name);
+    return at<NameObject>(ref).id;
+  }
+
+  uint32_t name_uses(NameId id) const { return view().at<NameObject>(names_[id]).uses; }
+  void retain_name(NameId id) { ++at<NameObject>(names_[id]).uses; }
+
+  void give_name(NameId id) {
+    Ref ref = names_[id];
+    NameObject& object = at<NameObject>(ref);
+    if (--object.uses != 0) return;
+    std::string_view name(items<NameObject, char>(ref), object.size);
+    unfile(View::name_hash(name), ref);
+    names_[id] = 0;
+    free_names_.push_back(id);
+    release(ref, sizeof(NameObject) + object.size);
+  }
+
+  size_t names() const { return names_.size() - free_names_.size(); }
+  const Region& arena() const { return arena_; }
+  const Region& table() const { return table_; }
+  const Region& directory() const { return directory_; }
+
+ private:
+  static constexpr uint64_t most_slots = 0xFFFFFFF0;
+  static constexpr uint32_t most_generations = 0x7FFFFFFF;
+
+  // Granules for a size, and the number of its list of free pieces: exact up to a kibibyte, then four steps an octave.
+  static std::pair<size_t, size_t> size_class(size_t size) {
+    size_t granules = (size + granule - 1) / granule;
+    if (granules <= 64) return {granules, granules};
+    unsigned octave = 63 - static_cast<unsigned>(__builtin_clzll(granules - 1));
+    size_t step = size_t{1} << (octave - 2);
+    size_t rounded = (granules + step - 1) / step * step;
+    size_t quarter = (rounded - (size_t{1} << octave)) / step;
+    return {rounded, 64 + (octave - 6) * 4 + quarter};
+  }
+
+  template <class Head, class Item>
+  Ref grow_list(Ref list) {
+    uint32_t count = list == 0 ? 0 : at<Head>(list).count;
+    uint32_t capacity = count == 0 ? 2 : count + count / 2 + 1;
+    Ref grown = allocate(sizeof(Head) + capacity * sizeof(Item));
+    if (list != 0) {
+      std::memcpy(items<Head, Item>(grown), items<Head, Item>(list), count * sizeof(Item));
+      release_list<Head, Item>(list);
+    }
+    at<Head>(grown).count = count;
+    at<Head>(grown).capacity = capacity;
+    return grown;
+  }
+
+  Bucket* bucket(uint64_t place) { return reinterpret_cast<Bucket*>(table_.data()) + place; }
+
+  void put(Bucket* first, uint32_t hash, Ref ref) {
+    Bucket* bucket = first;
+    while (bucket->count == 7 && bucket->overflow != 0) bucket = &at<Bucket>(bucket->overflow);
+    if (bucket->count == 7) {
+      bool in_table = bucket == first;
+      uint64_t place = static_cast<uint64_t>(first - this->bucket(0));
+      Ref previous = in_table ? 0 : ref_of(bucket);
+      Ref more = allocate(sizeof(Bucket));
+      bucket = in_table ? this->bucket(place) : &at<Bucket>(previous);
+      bucket->overflow = more;
+      bucket = &at<Bucket>(more);
+    }
+    bucket->hashes[bucket->count] = hash;
+    bucket->refs[bucket->count] = ref;
+    ++bucket->count;
+  }
+
+  Ref ref_of(const void* object) const {
+    return static_cast<Ref>((static_cast<const uint8_t*>(object) - arena_.data()) / granule);
+  }
+
+  void drop_last(Bucket* first) {
+    Bucket* bucket = first;
+    while (at<Bucket>(bucket->overflow).overflow != 0) bucket = &at<Bucket>(bucket->overflow);
+    release(bucket->overflow, sizeof(Bucket));
+    bucket->overflow = 0;
+  }
+
+  void split_bucket() {
+    if (shape_.buckets == uint64_t{2} << shape_.level) ++shape_.level;
+    uint64_t splitting = shape_.buckets - (uint64_t{1} << shape_.level);
+    table_.resize(table_.size() + sizeof(Bucket));
+    ++shape_.buckets;
+    moving_.clear();
+    for (Bucket* at_bucket = bucket(splitting);;) {
+      for (uint32_t i = 0; i < at_bucket->count; ++i) moving_.push_back({at_bucket->hashes[i], at_bucket->refs[i]});
+      if (at_bucket->overflow == 0) break;
+      at_bucket = &at<Bucket>(at_bucket->overflow);
+    }
+    while (bucket(splitting)->overflow != 0) drop_last(bucket(splitting));
+    *bucket(splitting) = Bucket{};
+    for (const auto& [hash, ref] : moving_) put(bucket(shape_.place(hash)), hash, ref);
+  }
+
+  Ref make_name(std::string_view name) {
+    if (free_names_.empty() && names_.size() > most_names) {
+      throw CapacityFailure("names", most_names, names_.size(), "attribute names in one index");
+    }
+    Ref ref = allocate(sizeof(NameObject) + name.size());
+    NameObject& object = at<NameObject>(ref);
+    object.object = Object::name;
+    object.size = static_cast<uint32_t>(name.size());
+    std::memcpy(items<NameObject, char>(ref), name.data(), name.size());
+    if (free_names_.empty()) {
+      object.id = static_cast<NameId>(names_.size());
+      names_.push_back(ref);
+    } else {
+      object.id = free_names_.back();
+      free_names_.pop_back();
+      names_[object.id] = ref;
+    }
+    file(View::name_hash(name), ref);
+    return ref;
+  }
+
+  Region arena_, table_, directory_;
+  TableShape shape_;
+  std::array<Ref, 64 + 4 * 28> free_{};
+  std::vector<Slot> free_slots_;
+  std::vector<Ref> names_;  // by number
+  std::vector<NameId> free_names_;
+  std::vector<std::pair<uint32_t, Ref>> moving_;
+};
+
+}  // namespace palio

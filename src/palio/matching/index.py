@@ -1,0 +1,174 @@
+"""The compiled index: which of a million filters match, for every notification."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from palio import _core
+from palio.codec.parts import document_bytes
+from palio.errors import CallerError, FileFormatError, UnknownFilterError, brief
+from palio.matching.linear import expect_limits
+from palio.model.conditions import expect
+from palio.model.filter import Filter
+from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.notification import Notification
+from palio.model.value import MAX_INTEGER
+
+
+class Continuation(NamedTuple):
+    """Where :meth:`FilterIndex.match_batch` stopped because its limit was reached."""
+
+    row: int
+    id: int
+
+
+class BatchMatches(NamedTuple):
+    """Pairs of row and filter, ascending by row, then by id."""
+
+    rows: _core.Column
+    ids: _core.Column
+    continuation: Continuation | None
+    """Pass it as ``after`` to go on; ``None`` when there is no more."""
+
+
+class IndexStats(NamedTuple):
+    """What an index is made of."""
+
+    filters: int
+    names: int
+    """Attribute names that the filters mention."""
+    nodes: int
+    """Buckets of filters."""
+    partitions: dict[str, int]
+    """How often the index divides filters in which way."""
+    refiled: int
+    """Filters that were moved because events turned out otherwise than expected."""
+    bytes: int
+
+
+class FilterIndex:
+    """Filters by id, arranged so that a match looks at few of them.
+
+    >>> index = FilterIndex()
+    >>> fire = index.add(Filter.parse('event = "fire"'))
+    >>> loud = index.add(Filter.parse("level > 3"))
+    >>> index.match(Notification(event="fire", level=5)) == [fire, loud]
+    True
+    >>> index.remove(fire)
+    >>> index.match_any(Notification(event="fire"))
+    False
+
+    It may be used by several threads at once. A match sees the index as it was at one moment during the call; in a batch
+    that holds for each row. Batches let other threads run.
+    """
+
+    __slots__ = ("_body_limits", "_core", "_filter_limits", "limits")
+
+    def __init__(self, filters: Iterable[Filter] = (), *, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._attach(_core.Index(), limits)
+        self.add_many(filters)
+
+    def _attach(self, core: _core.Index, limits: Limits) -> None:
+        expect_limits(limits)
+        self.limits = limits
+        self._core = core
+        self._filter_limits = _words(limits.constraints, limits.name_bytes, limits.literal_bytes)
+        self._body_limits = _words(limits.attributes, limits.name_bytes, limits.value_bytes, limits.payload_bytes)
+
+    def add(self, filter: Filter) -> int:
+        """Add a filter and return its id. Ids are not used again; equal filters have ids of their own."""
+        return self._core.add(filter, *self._filter_limits)
+
+    def add_many(self, filters: Iterable[Filter]) -> list[int]:
+        """Add all of the filters, or none if one of them cannot be added.
+
+        >>> FilterIndex().add_many([Filter.parse("x = 1"), Filter.parse("x = 2")])
+        [0, 1]
+        """
+        return self._core.add_many(filters, *self._filter_limits)
+
+    def remove(self, id: int) -> None:
+        """Remove the filter with this id."""
+        self._core.remove(_check_id(id))
+
+    def match(self, notification: Notification) -> list[int]:
+        """The ids of the filters that match, ascending."""
+        try:
+            attributes = notification._attributes
+        except AttributeError:
+            expect(notification, Notification)
+            raise
+        return self._core.match(attributes)
+
+    def match_any(self, notification: Notification) -> bool:
+        """Whether at least one filter matches."""
+        expect(notification, Notification)
+        return self._core.match_any(notification._attributes)
+
+    def match_encoded(self, body: bytes) -> list[int]:
+        """Validate the MessagePack form of a notification's body and match it, in one pass.
+
+        >>> from palio import codec
+        >>> body = codec.msgpack.encode(Notification(level=5))
+        >>> FilterIndex([Filter.parse("level > 3")]).match_encoded(body)
+        [0]
+        """
+        return self._core.match_encoded(document_bytes(body, self.limits), *self._body_limits)
+
+    def dumps(self) -> bytes:
+        """The index as the bytes of a file that :meth:`open` can use as it is."""
+        return self._core.dumps()
+
+    def dump(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a file; whoever has an older file of that name open keeps the older one."""
+        self._core.dump(os.fspath(path))
+
+    @classmethod
+    def open(
+        cls, path: str | os.PathLike[str], *, limits: Limits = DEFAULT_LIMITS, verify: bool = False
+    ) -> FilterIndex:
+        """Use a dumped index from its file, without reading it: the system loads the pages that matching touches.
+
+        It cannot be changed. ``verify`` reads all of it once and compares its checksum. A damaged file that is used
+        without that gives a :class:`FileFormatError` or wrong ids, but never does harm.
+        """
+        index = cls.__new__(cls)
+        index._attach(_core.Index(os.fspath(path)), limits)
+        if verify and not index._core.is_whole():
+            raise FileFormatError(f"{os.fspath(path)} is damaged: its checksum is not what was written")
+        return index
+
+    def memory_usage(self) -> int:
+        """Bytes that the index takes, in memory or as a file."""
+        return self._core.memory_usage()
+
+    def stats(self) -> IndexStats:
+        """What the index is made of."""
+        return IndexStats(**self._core.stats())
+
+    def __len__(self) -> int:
+        return self._core.size()
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, int) and 0 <= id < _IDS and self._core.contains(id)
+
+    def __repr__(self) -> str:
+        return f"<FilterIndex of {len(self):,} filters>"
+
+
+_IDS = 2**63
+
+
+def _words(*limits: int) -> tuple[int, ...]:
+    """Limits as the compiled core takes them; what does not fit its words limits nothing."""
+    return tuple(min(limit, MAX_INTEGER) for limit in limits)
+
+
+def _check_id(id: int) -> int:
+    if not isinstance(id, int) or isinstance(id, bool):
+        raise CallerError(f"{brief(id)} is no id; ids are the integers that add returned")
+    if not 0 <= id < _IDS:
+        raise UnknownFilterError(f"no filter has the id {brief(id)}")
+    return id
