@@ -6,8 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "arrow_binding.hpp"
+#include "batch.hpp"
 #include "convert.hpp"
-#include "shared_index.hpp"
 
 namespace nb = nanobind;
 
@@ -65,6 +66,11 @@ class Borrowed {
  private:
   SharedIndex& index_;
   std::unique_ptr<Workspace> workspace_;
+};
+
+struct BatchLimits {
+  BodyLimits body;
+  uint64_t document_bytes;
 };
 
 struct FilterLimits {
@@ -139,7 +145,7 @@ class PyIndex {
       workspace->run(view, only_one);
       shared_.observe(workspace.event());
     }
-    care();
+    shared_.care();
     return result(*workspace, only_one);
   }
 
@@ -153,8 +159,25 @@ class PyIndex {
       workspace->run(view, false);
       shared_.observe(workspace.event());
     }
-    care();
+    shared_.care();
     return result(*workspace, false);
+  }
+
+  // Rows, ids, and where to go on: a row and an id, or -1 and 0.
+  nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, uint64_t most,
+                        int64_t after_row, uint64_t after_id) {
+    PairSink sink(most, after_row, after_id);
+    run_batch(object, bodies, limits, sink);
+    int64_t row = sink.is_full() ? (sink.rows.empty() ? after_row : sink.last_row()) : -1;
+    int64_t id = sink.is_full() ? (sink.ids.empty() ? static_cast<int64_t>(after_id) : sink.last_id()) : 0;
+    nb::object rows = nb::cast(ResultColumn(std::move(sink.rows))), ids = nb::cast(ResultColumn(std::move(sink.ids)));
+    return nb::make_tuple(rows, ids, row, id);
+  }
+
+  ResultColumn match_counts(nb::handle object, nb::handle bodies, const BatchLimits& limits) {
+    CountSink sink;
+    run_batch(object, bodies, limits, sink);
+    return ResultColumn(std::move(sink.counts));
   }
 
   size_t size() {
@@ -212,6 +235,27 @@ class PyIndex {
   }
 
  private:
+  template <class Sink>
+  void run_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, Sink& sink) {
+    bool has_bodies = !bodies.is_none();
+    std::string column = has_bodies ? std::string(utf8(bodies.ptr())) : std::string();
+    // A body is a document of its own, not a value.
+    uint64_t most = has_bodies ? limits.document_bytes : limits.body.value_bytes;
+    TakenBatch taken(object, {limits.body.attributes, limits.body.name_bytes, most});
+    const ArrowBatch& batch = taken.batch();
+    if (batch.rows() > most_rows) {
+      throw CapacityFailure("rows", most_rows, static_cast<uint64_t>(batch.rows()), "rows in one batch");
+    }
+    nb::gil_scoped_release release;
+    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), sink);
+    size_t place = 0;
+    while (place < batch.columns() && batch.name(place) != column) ++place;
+    if (place == batch.columns()) {
+      throw ColumnFailure(ColumnFailure::Code::batch, "the batch has no column of this name").in(column);
+    }
+    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), sink);
+  }
+
   struct Pending {
     std::vector<std::pair<std::string_view, Constraint>> constraints;
   };
@@ -245,12 +289,6 @@ class PyIndex {
     if (shared_.is_mapped()) {
       raise("ReadOnlyError", "this index is a file that was opened for matching; build a FilterIndex to change it");
     }
-  }
-
-  void care() {
-    if (!shared_.wants_care() || !shared_.lock.try_lock()) return;
-    shared_.index().reconsider(64);
-    shared_.lock.unlock();
   }
 
   static nb::object result(const Workspace& workspace, bool only_one) {
@@ -302,6 +340,28 @@ void register_index(nb::module_& module) {
            nb::arg("payload_bytes"),
            nb::sig("def match_encoded(self, body: bytes, attributes: int, name_bytes: int, value_bytes: int, "
                    "payload_bytes: int) -> list[int]"))
+      .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
+                             uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes,
+                             uint64_t most, int64_t after_row, uint64_t after_id) {
+             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
+             return index.match_batch(batch, bodies, limits, most, after_row, after_id);
+           },
+           nb::arg("batch"), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"), nb::arg("most"),
+           nb::arg("after_row"), nb::arg("after_id"),
+           nb::sig("def match_batch(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, "
+                   "value_bytes: int, payload_bytes: int, document_bytes: int, most: int, after_row: int, "
+                   "after_id: int) -> tuple[Column, Column, int, int]"))
+      .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
+                              uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
+                              uint64_t document_bytes) {
+             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
+             return index.match_counts(batch, bodies, limits);
+           },
+           nb::arg("batch"), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
+           nb::sig("def match_counts(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, "
+                   "value_bytes: int, payload_bytes: int, document_bytes: int) -> Column"))
       .def("size", &PyIndex::size)
       .def("memory_usage", &PyIndex::memory_usage)
       .def("stats", &PyIndex::stats)

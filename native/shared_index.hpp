@@ -141,13 +141,15 @@ class SharedIndex {
     if (hold.owns_lock()) index_->observe(event);
   }
 
-  // Whether it is time to look at the filing of some filters again; asks for it at most once in a while.
-  bool wants_care() {
-    if (!index_) return false;
+  // Called between events, without the lock: looks at the filing of some filters again, once in a while, unless
+  // someone else is using the index.
+  void care() {
+    if (!index_) return;
     uint64_t seen = seen_.load(std::memory_order_relaxed);
-    if (seen - cared_.load(std::memory_order_relaxed) < 1024) return false;
+    if (seen - cared_.load(std::memory_order_relaxed) < 1024 || !lock.try_lock()) return;
     cared_.store(seen, std::memory_order_relaxed);
-    return true;
+    index_->reconsider(64);
+    lock.unlock();
   }
 
  private:

@@ -1,5 +1,6 @@
 """The compiled core of Palio; use it through the packages that wrap it."""
 
+from collections.abc import Iterable, Iterator
 import datetime
 from typing import Any, overload
 
@@ -13,6 +14,37 @@ def unpack(data: bytes, depth: int, most: int) -> object:
     """
     Read arrays of plain values, nested at most so deep and with at most so many elements in all.
     """
+
+def arrow_rows(batch: object, *, attributes: int, name_bytes: int, value_bytes: int) -> list[dict[str, str | int | float | bool | datetime.datetime | bytes]]:
+    """
+    The rows of an Arrow record batch as the matcher sees them: one dictionary of attributes a row, without
+    those that are null. Takes any object with the method __arrow_c_array__, such as a pyarrow.RecordBatch.
+    """
+
+class Column:
+    """
+    A read-only column of integers, in which results come.
+
+    Arrow libraries, NumPy and memoryview read it without copying, and may outlive it.
+    """
+
+    def __init__(self, values: Iterable[int], *, bits: int = 64) -> None:
+        """Copies the integers; columns of results are made without."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, row: int) -> int: ...
+
+    def __iter__(self) -> Iterator[int]: ...
+
+    def __repr__(self) -> str: ...
+
+    def __arrow_c_schema__(self) -> object: ...
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+    def tolist(self) -> list[int]:
+        """The integers as a list."""
 
 class Index:
     """Filters, indexed; use it as palio.matching.FilterIndex."""
@@ -36,6 +68,10 @@ class Index:
     def match_any(self, attributes: dict[str, Any]) -> bool: ...
 
     def match_encoded(self, body: bytes, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int) -> list[int]: ...
+
+    def match_batch(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int, most: int, after_row: int, after_id: int) -> tuple[Column, Column, int, int]: ...
+
+    def match_counts(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> Column: ...
 
     def size(self) -> int: ...
 

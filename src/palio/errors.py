@@ -57,6 +57,14 @@ class DuplicateNameError(CallerError):
     """The same attribute name was given twice."""
 
 
+class InvalidBatchError(CallerError):
+    """Something that is no Arrow record batch, or a batch whose buffers contradict each other."""
+
+
+class UnsupportedColumnError(CallerError):
+    """A column of an Arrow batch whose type has no counterpart among the six; the message says what to cast it to."""
+
+
 class LimitError(CallerError):
     """Something is larger than a configured limit.
 

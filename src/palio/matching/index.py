@@ -64,7 +64,7 @@ class FilterIndex:
     that holds for each row. Batches let other threads run.
     """
 
-    __slots__ = ("_body_limits", "_core", "_filter_limits", "limits")
+    __slots__ = ("_batch_limits", "_body_limits", "_core", "_filter_limits", "limits")
 
     def __init__(self, filters: Iterable[Filter] = (), *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._attach(_core.Index(), limits)
@@ -76,6 +76,7 @@ class FilterIndex:
         self._core = core
         self._filter_limits = _words(limits.constraints, limits.name_bytes, limits.literal_bytes)
         self._body_limits = _words(limits.attributes, limits.name_bytes, limits.value_bytes, limits.payload_bytes)
+        self._batch_limits = (*self._body_limits, *_words(limits.document_bytes))
 
     def add(self, filter: Filter) -> int:
         """Add a filter and return its id. Ids are not used again; equal filters have ids of their own."""
@@ -116,6 +117,37 @@ class FilterIndex:
         [0]
         """
         return self._core.match_encoded(document_bytes(body, self.limits), *self._body_limits)
+
+    def match_batch(
+        self, batch: object, *, bodies: str | None = None, limit: int | None = None, after: Continuation | None = None
+    ) -> BatchMatches:
+        """All pairs of row and filter that match, for an Arrow record batch of any library.
+
+        Each column is an attribute, and null means that it is absent; or ``bodies`` names a binary column of encoded
+        bodies. ``limit`` bounds the number of pairs; what is left is had by a further call with ``after``.
+
+        >>> import pyarrow
+        >>> batch = pyarrow.record_batch({"level": [5, None, 7]})
+        >>> matches = FilterIndex([Filter.parse("level > 3"), Filter.parse("level > 6")]).match_batch(batch)
+        >>> list(zip(matches.rows, matches.ids)), matches.continuation
+        ([(0, 0), (2, 0), (2, 1)], None)
+        """
+        most = MAX_INTEGER if limit is None else _check_limit(limit)
+        row, id = (-1, 0) if after is None else _check_continuation(after)
+        rows, ids, last_row, last_id = self._core.match_batch(
+            batch, _check_column(bodies), *self._batch_limits, most, row, id
+        )
+        return BatchMatches(rows, ids, None if last_row < 0 else Continuation(last_row, last_id))
+
+    def match_counts(self, batch: object, *, bodies: str | None = None) -> _core.Column:
+        """How many filters match each row of an Arrow record batch.
+
+        >>> import pyarrow
+        >>> batch = pyarrow.record_batch({"level": [5, None, 7]})
+        >>> FilterIndex([Filter.parse("level > 3"), Filter.parse("level > 6")]).match_counts(batch).tolist()
+        [1, 0, 2]
+        """
+        return self._core.match_counts(batch, _check_column(bodies), *self._batch_limits)
 
     def dumps(self) -> bytes:
         """The index as the bytes of a file that :meth:`open` can use as it is."""
@@ -172,3 +204,21 @@ def _check_id(id: int) -> int:
     if not 0 <= id < _IDS:
         raise UnknownFilterError(f"no filter has the id {brief(id)}")
     return id
+
+
+def _check_limit(limit: int) -> int:
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise CallerError(f"limit: {brief(limit)} is no positive integer; leave it out to get all pairs")
+    return min(limit, MAX_INTEGER)
+
+
+def _check_continuation(after: Continuation) -> Continuation:
+    if not isinstance(after, Continuation):
+        raise CallerError(f"after: {brief(after)} is no Continuation; pass the one that match_batch returned")
+    return after
+
+
+def _check_column(bodies: str | None) -> str | None:
+    if bodies is not None and not isinstance(bodies, str):
+        raise CallerError(f"bodies: {brief(bodies)} is no name of a column")
+    return bodies

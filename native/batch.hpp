@@ -1,0 +1,142 @@
+// Matching the rows of a batch, without the interpreter and with the index free for others every few rows.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "arrow.hpp"
+#include "shared_index.hpp"
+
+namespace palio {
+
+constexpr int64_t most_rows = std::numeric_limits<int32_t>::max();
+
+// Pairs of row and filter, as many as allowed.
+class PairSink {
+ public:
+  PairSink(uint64_t limit, int64_t after_row, uint64_t after_id) : limit_(limit), row_(after_row), id_(after_id) {}
+
+  std::vector<int32_t> rows;
+  std::vector<int64_t> ids;
+
+  int64_t first_row() const { return row_ < 0 ? 0 : row_; }
+  bool is_full() const { return is_full_; }
+  int64_t last_row() const { return rows.back(); }
+  int64_t last_id() const { return ids.back(); }
+
+  void take(int64_t row, const std::vector<uint64_t>& found) {
+    size_t begin = 0;
+    if (row == row_) {  // some of this row were taken before
+      begin = static_cast<size_t>(std::upper_bound(found.begin(), found.end(), id_) - found.begin());
+    }
+    size_t count = found.size() - begin;
+    is_full_ = count > limit_ - rows.size();
+    if (is_full_) count = limit_ - rows.size();
+    rows.insert(rows.end(), count, static_cast<int32_t>(row));
+    ids.insert(ids.end(), found.begin() + static_cast<std::ptrdiff_t>(begin),
+               found.begin() + static_cast<std::ptrdiff_t>(begin + count));
+  }
+
+ private:
+  uint64_t limit_;
+  int64_t row_;
+  uint64_t id_;
+  bool is_full_ = false;
+};
+
+// How many filters each row meets.
+class CountSink {
+ public:
+  std::vector<int64_t> counts;
+
+  int64_t first_row() const { return 0; }
+  bool is_full() const { return false; }
+  void take(int64_t, const std::vector<uint64_t>& found) { counts.push_back(static_cast<int64_t>(found.size())); }
+};
+
+// One column an attribute; null is absence.
+class AttributeRows {
+ public:
+  explicit AttributeRows(const ArrowBatch& batch) : batch_(batch) {}
+
+  // Names have other numbers after filters came and went.
+  void resolve(const View& view) {
+    columns_.clear();
+    for (size_t c = 0; c < batch_.columns(); ++c) {
+      const NameObject* known = view.find_name(batch_.name(c));
+      if (known != nullptr) columns_.push_back({c, known->id});
+    }
+  }
+
+  bool read(const View&, int64_t row, Event& event) const {
+    Value value;
+    Key key;
+    for (const auto& [column, name] : columns_) {
+      if (batch_.get(column, row, value, key)) event.add(name, value, key);
+    }
+    return true;
+  }
+
+ private:
+  const ArrowBatch& batch_;
+  std::vector<std::pair<size_t, NameId>> columns_;
+};
+
+// One column of encoded bodies; null is no event.
+class BodyRows {
+ public:
+  BodyRows(const ArrowBatch& batch, size_t column, const BodyLimits& limits)
+      : batch_(batch), column_(column), limits_(limits) {}
+
+  void resolve(const View&) {}
+
+  bool read(const View& view, int64_t row, Event& event) const {
+    Value value;
+    Key key;
+    if (!batch_.get(column_, row, value, key)) return false;
+    if (value.type != Type::bytes) {
+      throw ColumnFailure(ColumnFailure::Code::type, "bodies are binary; this column is of another type")
+          .in(std::string(batch_.name(column_)));
+    }
+    BodyVisitor visitor{view, event};
+    try {
+      read_body(reinterpret_cast<const uint8_t*>(value.text.data()), value.text.size(), limits_, visitor);
+    } catch (const DecodeFailure& failure) {
+      std::string place = "row " + std::to_string(row);
+      throw failure.at(failure.path().empty() ? place : place + ": " + failure.path());
+    }
+    return true;
+  }
+
+ private:
+  const ArrowBatch& batch_;
+  size_t column_;
+  BodyLimits limits_;
+};
+
+template <class Rows, class Sink>
+void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
+  constexpr int64_t at_once = 64;
+  std::unique_ptr<Workspace> workspace = shared.take_workspace();
+  const std::vector<uint64_t> nothing;
+  for (int64_t row = sink.first_row(); row < count && !sink.is_full();) {
+    {
+      std::shared_lock<FairLock> hold(shared.lock);
+      View view = shared.view();
+      rows.resolve(view);
+      for (int64_t end = std::min(row + at_once, count); row < end && !sink.is_full(); ++row) {
+        Event& event = workspace->matcher.event;
+        event.clear();
+        bool is_event = rows.read(view, row, event);
+        if (is_event) workspace->run(view, false);
+        sink.take(row, is_event ? workspace->ids : nothing);
+        shared.observe(event);
+      }
+    }
+    shared.care();
+  }
+  shared.give_workspace(std::move(workspace));
+}
+
+}  // namespace palio
