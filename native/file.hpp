@@ -106,6 +106,7 @@ class MappedFile {
   ~MappedFile() { munmap(data_, size_); }
 
   const View& view() const { return view_; }
+  const void* data() const { return data_; }
   size_t size() const { return size_; }
 
   // Whether the contents are what was written; reads all of the file.
@@ -161,13 +162,15 @@ class MappedFile {
   View view_;
 };
 
-// Writes beside the target and renames, so that whoever has the old file open keeps it whole.
-inline void dump_index(const Index& index, const std::string& path) {
+// Writes beside the target and renames, so that whoever has the old file open keeps it whole. The content comes from
+// produce(put), where put takes data and size.
+template <class Produce>
+void write_file(const std::string& path, Produce produce) {
   std::string beside = path + ".part" + std::to_string(getpid());
   int file = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) throw std::system_error(errno, std::generic_category(), beside);
   try {
-    write_index(index, [&](const void* data, size_t size) {
+    produce([&](const void* data, size_t size) {
       const char* from = static_cast<const char*>(data);
       while (size > 0) {
         ssize_t written = write(file, from, size);

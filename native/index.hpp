@@ -636,7 +636,68 @@ class Index : private Surroundings {
 
   // -- keeping it good -----------------------------------------------------------------------------------------------------
 
-  void reconsider_one(Ref) {}
+  void reconsider_one(Ref record) {
+    Ref home = storage_.at<Record>(record).home;
+    Ref node = storage_.at<Node>(home).object == Object::node ? home : storage_.at<Chunk>(home).owner;
+    float now = judge_path(node, record);
+    Slot slot = storage_.at<Record>(record).slot;
+    const uint32_t total = storage_.at<Node>(node).total;
+    if (total > bucket_capacity && slot % total == 0) divide(node);  // once a round, as many filters as there are
+    else if (best_path(record) * much_better < now) refile(record);
+  }
+
+  // The share of events that visit the node, by the scores of the partitions above it, which are brought up to date.
+  float judge_path(Ref node, Ref record) {
+    float share = 1;
+    FilterTerms all = terms(record);
+    all.satisfied = 0;
+    for (; node != root_; node = storage_.at<Node>(node).parent) {
+      Partition& partition = partition_of(node);
+      int term = applicable_term(partition, all, *this);
+      if (term >= 0) {
+        size_t visits = sample_.visits(partition.way, all.term(static_cast<size_t>(term)));
+        float seen = static_cast<float>(visits) / static_cast<float>(sample_.size());
+        partition.score += (std::max(seen, 0.005f) - partition.score) / 64;
+      }
+      share *= partition.score;
+    }
+    return share;
+  }
+
+  // The same for the node to which the filter would go now.
+  float best_path(Ref record) {
+    float share = 1;
+    FilterTerms all = terms(record);
+    all.satisfied = 0;
+    for (Ref node = root_;;) {
+      uint32_t count;
+      const Partition* partitions = partition_list(node, count);
+      Choice choice = choose_partition(partitions, count, all, *this);
+      if (choice.partition < 0) return share;
+      const Partition& partition = partitions[choice.partition];
+      Term term = all.term(static_cast<size_t>(choice.term));
+      share *= partition.score;
+      if (choice.term < 64 && is_settled_by(partition.way, *term.predicate)) all.satisfied |= uint64_t{1} << choice.term;
+      if (partition.way == Way::group) {
+        node = storage_.at<Group>(partition.details).node;
+      } else if (partition.way == Way::lower || partition.way == Way::upper) {
+        node = enter_block(partition, term);
+      } else {
+        node = find_child(partition.id, partition.way == Way::contains ? choose_window(partition, term)
+                                                                       : key_for(partition, term));
+      }
+      if (node == 0) return share;
+    }
+  }
+
+  void refile(Ref record) {
+    detach(record);
+    storage_.at<Record>(record).satisfied = 0;
+    settle(root_, record);
+    ++refiled_;
+  }
+
+  static constexpr float much_better = 4;  // less would send filters to and fro between ways that are much alike
 
   Storage storage_;
   Ref root_ = 0;

@@ -209,23 +209,19 @@ class PyIndex {
   }
 
   nb::bytes dumps() {
-    check_writable();
     std::string bytes;
     {
       Reading hold(shared_.lock);
       nb::gil_scoped_release release;
-      write_index(shared_.index(), [&](const void* data, size_t size) {
-        bytes.append(static_cast<const char*>(data), size);
-      });
+      shared_.write([&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
     }
     return nb::bytes(bytes.data(), bytes.size());
   }
 
   void dump(const std::string& path) {
-    check_writable();
     Reading hold(shared_.lock);
     nb::gil_scoped_release release;
-    dump_index(shared_.index(), path);
+    write_file(path, [&](auto put) { shared_.write(put); });
   }
 
   bool is_whole() {

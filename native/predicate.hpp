@@ -170,7 +170,7 @@ class Compiled {
     intervals_.clear();
     bytes.clear();
     for (const Constraint& constraint : constraints) add(constraint);
-    for (size_t i = 0; i < intervals_.size(); ++i) settle(predicates[intervals_[i].place], intervals_[i].interval);
+    for (size_t i = 0; i < intervals_.size(); ++i) settle(predicates[intervals_[i].place], intervals_[i]);
     for (Predicate& predicate : predicates) {  // bytes may have moved while they grew, offsets have not
       if (has_literal(predicate.test)) {
         std::string_view text(bytes.data() + predicate.literal.offset, predicate.literal.size);
@@ -227,9 +227,9 @@ class Compiled {
     predicates.push_back(predicate);
   }
 
-  void settle(Predicate& predicate, const WideInterval& interval) {
-    const auto& [floats, integers] = interval;
-    if ((predicate.types & number_types) == 0) {
+  void settle(Predicate& predicate, const Interval& known) {
+    const auto& [floats, integers] = known.interval;
+    if (!known.is_number) {
       predicate.test = Test::integers;
       predicate.integers = integers;
       predicate.point = integers.low == integers.high;
@@ -240,11 +240,11 @@ class Compiled {
       predicate.point = floats.lo == floats.hi;
     } else {
       predicate.test = Test::wide;
-      predicate.literal = store(reinterpret_cast<const char*>(&interval), sizeof interval);
-      bool one_integer = integers.low == integers.high || integers.low > integers.high;
-      bool one_float = floats.lo == floats.hi || floats.lo > floats.hi;
-      predicate.point = one_integer && one_float;
+      predicate.literal = store(reinterpret_cast<const char*>(&known.interval), sizeof known.interval);
+      bool is_empty = integers.low > integers.high && floats.lo > floats.hi;
+      predicate.point = !is_empty && integers.low >= integers.high && floats.lo >= floats.hi;
     }
+    if (predicate.types == 0) predicate.point = 0;  // an integer that is a float: no value at all
   }
 
   Literal store(const char* data, size_t size) {

@@ -117,6 +117,13 @@ class SharedIndex {
 
   size_t memory_usage() const { return index_ ? index_->storage().used_bytes() : file_->size(); }
 
+  // The index as a file, piece by piece: put(data, size).
+  template <class Put>
+  void write(Put put) const {
+    if (index_) return write_index(*index_, put);
+    put(file_->data(), file_->size());
+  }
+
   // -- workspaces --------------------------------------------------------------------------------------------------------
 
   std::unique_ptr<Workspace> take_workspace() {
