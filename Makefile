@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
+SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test lint bench soak soak-relations soak-codec soak-matching lock stubs clean
@@ -28,6 +28,7 @@ lint: $(VENV)/.dev ## Check style, types and layers
 
 bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 	$(BIN)/palio bench model
+	$(BIN)/palio bench match
 
 soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec or matching
 
@@ -48,8 +49,9 @@ lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
 LOCK := pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --upgrade \
 	--custom-compile-command "make lock"
 
-stubs: $(VENV)/.dev ## Write the type stub of the compiled core anew
+stubs: $(VENV)/.dev ## Write the type stubs of the compiled modules anew
 	$(BIN)/python -m nanobind.stubgen -m palio._core -o src/palio/_core.pyi
+	$(BIN)/python -m nanobind.stubgen -m palio.bench._baselines -o src/palio/bench/_baselines.pyi
 
 clean: ## Remove everything that was built or installed
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

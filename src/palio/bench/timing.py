@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter
 
 _LEAST_SECONDS = 0.05
@@ -23,13 +24,20 @@ def seconds_per_call(operation: Callable[[], object]) -> float:
 
 def _round(operation: Callable[[], object], number: int) -> float:
     repetitions = [None] * number
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with without_gc():
         start = perf_counter()
         for _ in repetitions:
             operation()
         return perf_counter() - start
+
+
+@contextmanager
+def without_gc() -> Iterator[None]:
+    """No collection of garbage meanwhile: it would strike at random, and takes long when there are many objects."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
     finally:
         if enabled:
             gc.enable()
