@@ -10,6 +10,9 @@
 #pragma once
 
 #include <cstdint>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "failure.hpp"
 #include "predicate.hpp"
@@ -141,11 +144,27 @@ struct Place {  // of a filter, by slot
   uint32_t generation;
 };
 
-struct Bucket {  // of the table that finds names and nodes by hash
+struct alignas(granule) Bucket {  // of the table that finds names and nodes by hash
   uint32_t hashes[7];
   uint32_t count;
   Ref refs[7];
   Ref overflow;
+
+  // Bit i: place i is taken and holds the hash. Without branches, because nobody could guess them.
+  uint32_t places(uint32_t hash) const {
+    uint32_t taken = (1u << (count & 7)) - 1;
+#ifdef __SSE2__
+    __m128i wanted = _mm_set1_epi32(static_cast<int>(hash));
+    const __m128i* all = reinterpret_cast<const __m128i*>(hashes);
+    __m128i low = _mm_cmpeq_epi32(_mm_load_si128(all), wanted), high = _mm_cmpeq_epi32(_mm_load_si128(all + 1), wanted);
+    uint32_t equal = static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(low))) |
+                     static_cast<uint32_t>(_mm_movemask_ps(_mm_castsi128_ps(high))) << 4;
+#else
+    uint32_t equal = 0;
+    for (uint32_t i = 0; i < 7; ++i) equal |= static_cast<uint32_t>(hashes[i] == hash) << i;
+#endif
+    return equal & taken;
+  }
 };
 static_assert(sizeof(Bucket) == 64);
 
@@ -155,8 +174,8 @@ struct TableShape {
   uint32_t level = 0;  // buckets are between 2 ** level and 2 ** (level + 1)
 
   uint64_t place(uint32_t hash) const {
-    uint64_t place = hash & ((uint64_t{2} << level) - 1);
-    return place < buckets ? place : hash & ((uint64_t{1} << level) - 1);
+    uint64_t mask = (uint64_t{2} << level) - 1, place = hash & mask;
+    return place < buckets ? place : place & mask >> 1;
   }
 };
 
@@ -203,11 +222,14 @@ struct View {
   // Calls visit(ref) for everything filed under the hash until it returns true.
   template <class Visit>
   void find(uint32_t hash, Visit visit) const {
-    const Bucket* bucket = &buckets[table.place(hash)];
+    find(&buckets[table.place(hash)], hash, visit);
+  }
+
+  template <class Visit>
+  void find(const Bucket* bucket, uint32_t hash, Visit visit) const {
     for (uint64_t steps = 0;; ++steps) {
-      uint32_t count = bucket->count < 7 ? bucket->count : 7;
-      for (uint32_t i = 0; i < count; ++i) {
-        if (bucket->hashes[i] == hash && visit(bucket->refs[i])) return;
+      for (uint32_t places = bucket->places(hash); places != 0; places &= places - 1) {
+        if (visit(bucket->refs[__builtin_ctz(places)])) return;
       }
       if (bucket->overflow == 0) return;
       if (steps > table.items) damaged();

@@ -15,38 +15,51 @@ class Matcher {
   // Finds the filters that the event meets, or only the first one found.
   void match(const View& view, bool only_one = false) {
     view_ = &view;
-    found_.clear();
+    found_count_ = 0;
     only_one_ = only_one;
     left_to_visit_ = view.nodes;
     left_to_scan_ = view.filters;
-    frontier_.assign(1, view.root);
-    // Breadth first: while the children of one node are fetched from memory, the next is looked at.
-    while (!frontier_.empty() && !is_done()) {
+    probes_.clear();
+    children_.clear();
+    visit(view.root);
+    // Breadth first: while one child is fetched from memory, the others are looked for.
+    while (!is_done() && !(probes_.empty() && children_.empty())) {
+      following_.swap(probes_);
       probes_.clear();
-      next_.clear();
-      for (Ref ref : frontier_) {
-        if (left_to_visit_-- == 0) View::damaged();
-        visit(view.at<Node>(ref), ref);
-        if (is_done()) return;
+      find_candidates();
+      visiting_.swap(children_);
+      children_.clear();
+      for (Ref ref : visiting_) visit(ref);
+      for (const Candidate& candidate : candidates_) {
+        const Probe& probe = *candidate.probe;
+        if (view.is_child(view.at<Node>(candidate.node), probe.partition, probe.key)) visit(candidate.node);
       }
-      follow_probes();
-      frontier_.swap(next_);
     }
   }
 
   // The slots of the filters found, in no order.
-  std::vector<Slot>& found() { return found_; }
+  Slot* found() { return found_.data(); }
+  size_t found_count() const { return found_count_; }
 
  private:
-  struct Probe {
+  struct Probe {  // of the table, for a child of a partition
+    const Bucket* bucket;
     uint32_t hash;
     uint32_t partition;
     Key key;
   };
 
-  bool is_done() const { return only_one_ && !found_.empty(); }
+  struct Candidate {
+    Ref node;
+    const Probe* probe;
+  };
 
-  void visit(const Node& node, Ref ref) {
+  bool is_done() const { return only_one_ && found_count_ != 0; }
+
+  void visit(Ref ref) {
+    if (is_done()) return;
+    if (left_to_visit_-- == 0) View::damaged();
+    const Node& node = view_->at<Node>(ref);
     if (node.count > bucket_capacity) View::damaged();
     scan(view_->items<Node, Entry>(ref, node.count), node.count);
     if (node.chain != 0) scan_chain(node.chain);
@@ -71,9 +84,22 @@ class Matcher {
   void scan(const Entry* entries, uint32_t count) {
     if (count > left_to_scan_) View::damaged();
     left_to_scan_ -= count;
-    for (uint32_t i = 0; i < count; ++i) {
-      if (passes(entries[i])) found_.push_back(entries[i].slot);
+    if (found_.size() < found_count_ + count) found_.resize(2 * (found_count_ + count));
+    Slot* found = found_.data() + found_count_;
+    for (uint32_t i = 0; i < count; ++i) {  // each is written, and stays if it passes: no branch to guess
+      const Entry& entry = entries[i];
+      *found = entry.slot;
+      bool passed;
+      if (entry.check() == Check::number_exactly) {
+        float narrow = event.narrow(entry.name());
+        passed = (narrow >= entry.lo) & (narrow <= entry.hi);
+        if (passed && !event.find(entry.name())->is_narrow) passed = record_holds(entry.slot);
+      } else {
+        passed = passes(entry);
+      }
+      found += passed;
     }
+    found_count_ = static_cast<size_t>(found - found_.data());
   }
 
   bool passes(const Entry& entry) const {
@@ -82,11 +108,9 @@ class Matcher {
     const Attribute* attribute = event.find(entry.name());
     if (attribute == nullptr) return entry.check() == Check::missing;
     switch (entry.check()) {
-      case Check::number:
-      case Check::number_exactly: {
-        bool is_number = (mask_of(attribute->value.type) & number_types) != 0;
-        if (!is_number || !(attribute->narrow >= entry.lo && attribute->narrow <= entry.hi)) return false;
-        return (attribute->is_narrow && entry.check() == Check::number_exactly) || record_holds(entry.slot);
+      case Check::number: {
+        float narrow = event.narrow(entry.name());
+        return narrow >= entry.lo && narrow <= entry.hi && record_holds(entry.slot);
       }
       case Check::equal: return attribute->key.hash == entry.hash && record_holds(entry.slot);
       case Check::number_differs:
@@ -158,22 +182,21 @@ class Matcher {
 
   void probe(const Partition& partition, const Key& key) {
     uint32_t hash = filed_hash(partition.id, key);
-    __builtin_prefetch(&view_->buckets[view_->table.place(hash)]);
-    probes_.push_back({hash, partition.id, key});
+    const Bucket* bucket = &view_->buckets[view_->table.place(hash)];
+    __builtin_prefetch(bucket);
+    probes_.push_back({bucket, hash, partition.id, key});
   }
 
-  void follow_probes() {
-    for (const Probe& probe : probes_) {
-      view_->find(probe.hash, [&](Ref ref) {
+  void find_candidates() {
+    candidates_.clear();
+    for (const Probe& probe : following_) {
+      view_->find(probe.bucket, probe.hash, [&](Ref ref) {
+        const uint8_t* node = view_->bytes(ref, 0, sizeof(Node));
+        for (int line = 0; line < 3; ++line) __builtin_prefetch(node + 64 * line);  // with some of its entries
         candidates_.push_back({ref, &probe});
-        __builtin_prefetch(view_->bytes(ref, 0, sizeof(Node)));
         return false;
       });
     }
-    for (const auto& [ref, probe] : candidates_) {
-      if (view_->is_child(view_->at<Node>(ref), probe->partition, probe->key)) next_.push_back(ref);
-    }
-    candidates_.clear();
   }
 
   const Level* levels(const Partition& partition, uint32_t& count) const {
@@ -210,10 +233,10 @@ class Matcher {
     const Ref* blocks = view_->items<Blocks, Ref>(partition.details, count);
     auto starts_above = [&](uint32_t i) { return is_above(view_->at<Node>(blocks[i]), attribute); };
     if (partition.way == Way::lower) {
-      for (uint32_t i = 0; i < count && !starts_above(i); ++i) next_.push_back(blocks[i]);
+      for (uint32_t i = 0; i < count && !starts_above(i); ++i) children_.push_back(blocks[i]);
     } else {
       for (uint32_t i = count; i-- > 0;) {
-        next_.push_back(blocks[i]);
+        children_.push_back(blocks[i]);
         if (!starts_above(i)) break;
       }
     }
@@ -225,7 +248,7 @@ class Matcher {
     size_t head = sizeof(Group) + sizeof(Predicate);
     const char* bytes = reinterpret_cast<const char*>(view_->bytes(partition.details, head, group.bytes));
     check_literal(predicate, group.bytes);
-    if (holds(predicate, event.find(predicate.name), bytes)) next_.push_back(group.node);
+    if (holds(predicate, event.find(predicate.name), bytes)) children_.push_back(group.node);
   }
 
   void expand_prefixes(const Partition& partition, std::string_view text) {
@@ -261,7 +284,7 @@ class Matcher {
     // A text may hold the same window twice; its node is visited once all the same.
     std::sort(windows_.begin(), windows_.end());
     windows_.erase(std::unique(windows_.begin(), windows_.end()), windows_.end());
-    next_.insert(next_.end(), windows_.begin(), windows_.end());
+    children_.insert(children_.end(), windows_.begin(), windows_.end());
   }
 
   void roll_windows(const Partition& partition, std::string_view text, size_t size) {
@@ -293,10 +316,12 @@ class Matcher {
   const View* view_ = nullptr;
   bool only_one_ = false;
   uint64_t left_to_visit_ = 0, left_to_scan_ = 0;
-  std::vector<Slot> found_;
-  std::vector<Ref> frontier_, next_, windows_;
-  std::vector<Probe> probes_;
-  std::vector<std::pair<Ref, const Probe*>> candidates_;
+  std::vector<Slot> found_;  // the first found_count_ of it
+  size_t found_count_ = 0;
+  std::vector<Probe> probes_, following_;  // for the next wave of nodes, and for this one
+  std::vector<Ref> children_, visiting_;   // likewise, nodes that are known already
+  std::vector<Candidate> candidates_;
+  std::vector<Ref> windows_;
 };
 
 }  // namespace palio

@@ -61,24 +61,24 @@ struct BodyVisitor {
   void payload(std::string_view, std::string_view) {}
 };
 
-// The slots as ids, ascending.
-inline void sort_slots(std::vector<Slot>& slots, std::vector<uint64_t>& bits) {
-  if (std::is_sorted(slots.begin(), slots.end())) return;
-  if (slots.size() < 512) return std::sort(slots.begin(), slots.end());
-  auto [least, greatest] = std::minmax_element(slots.begin(), slots.end());
+// Sorts slots, each of which occurs once.
+inline void sort_slots(Slot* begin, Slot* end, std::vector<uint64_t>& bits) {
+  if (std::is_sorted(begin, end)) return;
+  size_t count = static_cast<size_t>(end - begin);
+  if (count < 512) return std::sort(begin, end);
+  auto [least, greatest] = std::minmax_element(begin, end);
   size_t base = *least & ~Slot{63}, words = (*greatest - base) / 64 + 1;
-  if (words > slots.size()) return std::sort(slots.begin(), slots.end());
-  // Many slots of a narrow range, each once: mark them and read the marks in order.
+  if (words > count) return std::sort(begin, end);
+  // Many of a narrow range: mark them and read the marks in order.
   bits.assign(words, 0);
-  for (Slot slot : slots) bits[(slot - base) / 64] |= uint64_t{1} << (slot % 64);
-  size_t at = 0;
+  for (Slot* at = begin; at != end; ++at) bits[(*at - base) / 64] |= uint64_t{1} << (*at % 64);
+  Slot* at = begin;
   for (size_t word = 0; word < words; ++word) {
     for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
-      if (at == slots.size()) View::damaged();  // a sound index finds each filter once
-      slots[at++] = static_cast<Slot>(base + word * 64 + static_cast<size_t>(__builtin_ctzll(left)));
+      *at++ = static_cast<Slot>(base + word * 64 + static_cast<size_t>(__builtin_ctzll(left)));
     }
   }
-  slots.resize(at);
+  if (at != end) View::damaged();  // a sound index finds each filter once
 }
 
 // What one call needs for itself.
@@ -90,15 +90,13 @@ struct Workspace {
   // Matches the event that was put into the matcher.
   void run(const View& view, bool only_one) {
     matcher.match(view, only_one);
-    std::vector<Slot>& found = matcher.found();
-    sort_slots(found, bits);
-    ids.clear();
-    for (Slot slot : found) {
-      if (slot >= view.slots) View::damaged();
-      uint64_t generation = view.has_generations ? view.places[slot].generation : 0;
-      ids.push_back(generation << 32 | slot);
-    }
-    if (view.has_generations) std::sort(ids.begin(), ids.end());
+    Slot *begin = matcher.found(), *end = begin + matcher.found_count();
+    sort_slots(begin, end, bits);
+    if (begin != end && end[-1] >= view.slots) View::damaged();
+    ids.assign(begin, end);
+    if (!view.has_generations) return;
+    for (uint64_t& id : ids) id |= static_cast<uint64_t>(view.places[id].generation) << 32;
+    std::sort(ids.begin(), ids.end());
   }
 };
 
