@@ -19,11 +19,13 @@ struct Used {  // a division that has been made on the way to a node
 struct FilterTerms {
   const Predicate* predicates;
   uint32_t count;
-  uint64_t satisfied;
+  uint32_t satisfied;
+  uint32_t used;
   const char* bytes;
 
   Term term(size_t i) const { return {predicates + i, bytes}; }
-  bool is_open(size_t i) const { return i >= 64 || (satisfied >> i & 1) == 0; }
+  bool is_open(size_t i) const { return i >= marked_terms || (satisfied >> i & 1) == 0; }
+  bool is_used(size_t i) const { return i < marked_terms && (used >> i & 1) != 0; }
 };
 
 struct Choice {
@@ -132,7 +134,7 @@ inline bool is_used(const std::vector<Used>& used, const Candidate& candidate) {
 
 inline void collect(const FilterTerms& filter, uint32_t number, const std::vector<Used>& used,
                     std::vector<Candidate>& into) {
-  for (uint32_t i = 0; i < filter.count && i < 64; ++i) {
+  for (uint32_t i = 0; i < filter.count && i < marked_terms; ++i) {
     if (!filter.is_open(i)) continue;
     Term term = filter.term(i);
     for (size_t w = 0; w < ways; ++w) {
@@ -220,6 +222,7 @@ inline Entry make_entry(Slot slot, const FilterTerms& filter) {
     ++open;
     Test test = filter.predicates[i].test;
     int value = test == Test::text_eq ? 3 : test == Test::floats ? 2 : test == Test::number_ne || test == Test::text_ne ? 1 : 0;
+    if (!filter.is_used(i)) value += 4;  // what the way to the bucket has used would seldom fail
     if (value > rank) {
       rank = value;
       chosen = i;

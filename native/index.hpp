@@ -99,7 +99,7 @@ class Index : private Surroundings {
     size_t count = filter.predicates.size(), bytes = filter.bytes.size();
     Ref ref = storage_.allocate(record_size(count, bytes));
     Record& record = storage_.at<Record>(ref);
-    record = {slot, 0, static_cast<uint32_t>(count), static_cast<uint32_t>(bytes), 0};
+    record = {slot, 0, static_cast<uint32_t>(count), static_cast<uint32_t>(bytes), 0, 0};
     Predicate* predicates = storage_.items<Record, Predicate>(ref);
     if (count != 0) std::memcpy(predicates, filter.predicates.data(), count * sizeof(Predicate));
     if (bytes != 0) std::memcpy(reinterpret_cast<char*>(predicates + count), filter.bytes.data(), bytes);
@@ -109,7 +109,8 @@ class Index : private Surroundings {
   FilterTerms terms(Ref ref) {
     const Record& record = storage_.at<Record>(ref);
     const Predicate* predicates = storage_.items<Record, Predicate>(ref);
-    return {predicates, record.count, record.satisfied, reinterpret_cast<const char*>(predicates + record.count)};
+    const char* bytes = reinterpret_cast<const char*>(predicates + record.count);
+    return {predicates, record.count, record.satisfied, record.used, bytes};
   }
 
   // -- nodes -------------------------------------------------------------------------------------------------------------
@@ -381,8 +382,10 @@ class Index : private Surroundings {
       child = find_child(partition.id, key);
       if (child == 0) child = make_child(node, index, key);
     }
-    if (term < 64 && is_settled_by(partition.way, *terms(record).term(term).predicate)) {
-      storage_.at<Record>(record).satisfied |= uint64_t{1} << term;
+    if (term < marked_terms) {
+      storage_.at<Record>(record).used |= 1u << term;
+      bool is_settled = is_settled_by(partition.way, *terms(record).term(term).predicate);
+      if (is_settled) storage_.at<Record>(record).satisfied |= 1u << term;
     }
     return child;
   }
@@ -677,7 +680,8 @@ class Index : private Surroundings {
       const Partition& partition = partitions[choice.partition];
       Term term = all.term(static_cast<size_t>(choice.term));
       share *= partition.score;
-      if (choice.term < 64 && is_settled_by(partition.way, *term.predicate)) all.satisfied |= uint64_t{1} << choice.term;
+      bool is_marked = static_cast<size_t>(choice.term) < marked_terms;
+      if (is_marked && is_settled_by(partition.way, *term.predicate)) all.satisfied |= 1u << choice.term;
       if (partition.way == Way::group) {
         node = storage_.at<Group>(partition.details).node;
       } else if (partition.way == Way::lower || partition.way == Way::upper) {
@@ -692,7 +696,7 @@ class Index : private Surroundings {
 
   void refile(Ref record) {
     detach(record);
-    storage_.at<Record>(record).satisfied = 0;
+    storage_.at<Record>(record).satisfied = storage_.at<Record>(record).used = 0;
     settle(root_, record);
     ++refiled_;
   }

@@ -61,14 +61,17 @@ struct Entry {
 static_assert(sizeof(Entry) == 16);
 constexpr NameId most_names = 0xFFFFFF;
 
+constexpr size_t marked_terms = 32;  // predicates beyond these are tested in the bucket only
+
 struct Record {
   Slot slot;
   Ref home;            // the node or chunk with its entry
   uint32_t count;      // predicates follow, then the bytes of their literals
   uint32_t bytes;
-  uint64_t satisfied;  // bit i: predicate i holds for every event that comes to its bucket
+  uint32_t satisfied;  // bit i: predicate i holds for every event that comes to its bucket
+  uint32_t used;       // bit i: predicate i was used on the way, so most events that come meet it
 
-  bool is_satisfied(size_t i) const { return i < 64 && (satisfied >> i & 1) != 0; }
+  bool is_satisfied(size_t i) const { return i < marked_terms && (satisfied >> i & 1) != 0; }
 };
 static_assert(sizeof(Record) == 24);
 
