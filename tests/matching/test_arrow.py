@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -313,7 +314,7 @@ def test_limits_of_names_and_columns() -> None:
 
 
 def test_what_is_no_batch() -> None:
-    with pytest.raises(CallerError, match=r"pass one record batch at a time \(in pyarrow: table.to_batches\(\)\)"):
+    with pytest.raises(CallerError, match=r"pass one record batch at a time \(pyarrow: table.to_batches\(\)\)"):
         rows(pa.table({"a": [1]}))
     with pytest.raises(CallerError, match="object of type int exports no Arrow array; pass a record batch"):
         rows(5)
@@ -346,3 +347,20 @@ def test_batches_are_released_also_after_errors() -> None:
     del good, bad, worse
     gc.collect()
     assert pa.total_allocated_bytes() == before
+
+
+@pytest.mark.parametrize("scale", [1, 2, 12, 27, 28, 60])
+@pytest.mark.parametrize("twos", [0, 1, 64, 70])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_decimals_use_all_the_bits_of_a_float_and_no_more(scale: int, twos: int, sign: int) -> None:
+    def cell(number: int) -> Value | None:
+        raw = (sign * number * 5**scale << twos).to_bytes(32, "little", signed=True)
+        return one(pa.Array.from_buffers(pa.decimal256(76, scale), 1, [None, pa.py_buffer(raw)]))[0]
+
+    for number in (1, 2**52 + 1, 2**53 - 1, 2**53, 2**53 + 2):
+        if number * 5**scale << twos < 2**255:
+            assert cell(number) == sign * math.ldexp(number, twos - scale)
+    if 2**54 * 5**scale << twos < 2**255:
+        for number in (2**53 + 1, 2**54 - 1):
+            with pytest.raises(InvalidValueError, match="decimal that no float equals exactly"):
+                cell(number)
