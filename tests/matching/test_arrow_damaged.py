@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from palio.errors import CallerError, InvalidBatchError, InvalidNameError, InvalidValueError
+from palio.errors import CallerError, InvalidBatchError, InvalidNameError, InvalidValueError, LimitError
 from tests.matching.arrow_by_hand import (
     NO_ARRAY_RELEASE,
     NO_SCHEMA_RELEASE,
@@ -273,3 +273,10 @@ def test_failures_under_a_row_that_is_null_are_none() -> None:
     node.array.null_count = -1
     with pytest.raises(InvalidValueError, match="column 'x', row 0: string that is not valid UTF-8"):
         rows(node)
+
+
+def test_values_beyond_what_keys_can_hold_are_refused_whatever_the_limit() -> None:
+    node = views(view(2**30), blocks=(bytes(20),), sizes=(2**31 - 1,))  # refused before anything is read
+    with pytest.raises(LimitError) as caught:
+        rows(batch(node), value_bytes=2**64 - 1)
+    assert (caught.value.allowed, caught.value.actual) == (2**30 - 1, 2**30)

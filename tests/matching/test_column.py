@@ -6,6 +6,8 @@ import gc
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -63,16 +65,23 @@ def test_as_an_arrow_array_in_place(bits: int, length: int) -> None:
     assert pa.DataType._import_from_c_capsule(column.__arrow_c_schema__()) == array.type
 
 
-def test_others_keep_the_numbers_alive() -> None:
+HOLDERS = {
+    "array": (pa.array, lambda array: array.to_pylist()),
+    "slice of an array": (lambda column: pa.array(column).slice(0), lambda array: array.to_pylist()),
+    "view": (memoryview, lambda view: view.tolist()),
+    "iterator": (iter, list),
+    "capsules": (Column.__arrow_c_array__, lambda pair: pa.Array._import_from_c_capsule(*pair).to_pylist()),
+}
+
+
+@pytest.mark.parametrize(("hold", "read"), HOLDERS.values(), ids=HOLDERS.keys())
+def test_whoever_holds_the_numbers_keeps_them_alive(hold: Callable[[Column], Any], read: Callable[[Any], Any]) -> None:
     numbers = list(range(100_000))
-    column = Column(numbers)
-    array, view, iterator, capsules = pa.array(column), memoryview(column), iter(column), column.__arrow_c_array__(None)
-    del column
+    held = hold(Column(numbers))
     gc.collect()
-    litter = [Column(range(100_000)) for _ in range(20)]
-    assert array.to_pylist() == view.tolist() == list(iterator) == numbers
-    assert pa.Array._import_from_c_capsule(*capsules).to_pylist() == numbers
-    assert len(litter) == 20
+    litter = [Column([-1] * len(numbers)) for _ in range(20)]  # would fall where the numbers were
+    assert read(held) == numbers
+    assert all(column[0] == -1 for column in litter)
 
 
 USE = """
