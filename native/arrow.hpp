@@ -232,7 +232,7 @@ class ArrowBatch {
     }
   }
 
-  // Prepares the entries, unless there are more of them than rows: then few are read, and as if there were no dictionary.
+  // Prepares the entries, unless there are more of them than rows: then few are read, each on its own.
   void add_dictionary(const ArrowSchema& schema, const ArrowArray& array, uint64_t c, const ColumnLimits& limits) {
     ArrowColumn& column = columns_.back();
     if (!is_index(column.kind)) detail::damaged("dictionary with indexes that are no integers");

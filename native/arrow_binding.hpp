@@ -19,7 +19,7 @@ namespace palio::python {
 
 namespace nb = nanobind;
 
-// -- taking batches ----------------------------------------------------------------------------------------------------
+// -- taking batches ---------------------------------------------------------------------------------------------------
 
 // Owns what a producer handed over, and releases it once.
 template <class Struct>
@@ -48,7 +48,7 @@ class Owned {
 template <class Struct>
 Struct& in_capsule(nb::handle capsule, const char* name) {
   if (!PyCapsule_IsValid(capsule.ptr(), name)) {
-    no_batch(std::string("__arrow_c_array__ gave no capsule named '") + name + "'; the object's Arrow export is broken");
+    no_batch(std::string("__arrow_c_array__ gave no capsule named '") + name + "'; its Arrow export is broken");
   }
   return *static_cast<Struct*>(PyCapsule_GetPointer(capsule.ptr(), name));
 }
@@ -70,14 +70,14 @@ class TakenBatch {
     nb::object method = nb::getattr(object, "__arrow_c_array__", nb::none());
     if (method.is_none()) {
       if (nb::hasattr(object, "__arrow_c_stream__")) {
-        no_batch("a table or stream has many batches; pass one record batch at a time (in pyarrow: table.to_batches())");
+        no_batch("a table or stream has many batches; pass one record batch at a time (pyarrow: table.to_batches())");
       }
       no_batch(std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name +
                " exports no Arrow array; pass a record batch, such as a pyarrow.RecordBatch");
     }
     nb::object pair = method();
     if (!PyTuple_Check(pair.ptr()) || PyTuple_GET_SIZE(pair.ptr()) != 2) {
-      no_batch("__arrow_c_array__ gave no pair of capsules; the object's Arrow export is broken");
+      no_batch("__arrow_c_array__ gave no pair of capsules; its Arrow export is broken");
     }
     return pair;
   }
@@ -86,7 +86,7 @@ class TakenBatch {
   ArrowBatch batch_;
 };
 
-// -- handing out results -----------------------------------------------------------------------------------------------
+// -- handing out results ----------------------------------------------------------------------------------------------
 
 // A column of 32- or 64-bit integers. What refers to the numbers, here or in another library, keeps them alive.
 class ResultColumn {
@@ -124,8 +124,12 @@ class ResultColumn {
 
   // The buffer protocol, read only. The view holds the Python object, and that holds the numbers.
   static int get_buffer(PyObject* self, Py_buffer* view, int flags) {
-    const ResultColumn& column = *nb::inst_ptr<ResultColumn>(nb::handle(self));
     view->obj = nullptr;
+    if (!nb::inst_ready(nb::handle(self))) {
+      PyErr_SetString(PyExc_BufferError, "column that was never initialized");
+      return -1;
+    }
+    const ResultColumn& column = *nb::inst_ptr<ResultColumn>(nb::handle(self));
     if ((flags & PyBUF_WRITABLE) == PyBUF_WRITABLE) {
       PyErr_SetString(PyExc_BufferError, "columns are read-only; copy the numbers to change them");
       return -1;
@@ -196,8 +200,8 @@ std::vector<Number> read_numbers(nb::handle values) {
     int64_t number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
     if (number == -1 && PyErr_Occurred()) throw nb::python_error();
     if (overflow != 0 || static_cast<Number>(number) != number) {
-      throw ColumnFailure(ColumnFailure::Code::value, "integer that does not fit the column's " +
-                                                          std::to_string(8 * sizeof(Number)) + " bits; use a wider one");
+      std::string bits = std::to_string(8 * sizeof(Number));
+      throw ColumnFailure(ColumnFailure::Code::value, "integer that does not fit the column's " + bits + " bits");
     }
     numbers.push_back(static_cast<Number>(number));
   }
@@ -241,7 +245,7 @@ inline nb::object column_text(const ResultColumn& column) {
   return to_str(text + "], bits=" + std::to_string(8 * column.width()) + ")");
 }
 
-// -- what Python sees --------------------------------------------------------------------------------------------------
+// -- what Python sees -------------------------------------------------------------------------------------------------
 
 inline nb::list arrow_rows(nb::handle object, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes) {
   TakenBatch taken(object, {attributes, name_bytes, value_bytes});

@@ -53,8 +53,8 @@ inline ColumnType plain_type(char letter) {
   }
 }
 
-// "ts" and the letter of the unit, a colon, and a time zone, whatever it is: the numbers count from 1970 in UTC. Without
-// a zone they are readings of some clock, and no instants.
+// "ts" and the letter of the unit, a colon, and a time zone, whatever it is: the numbers count from 1970 in UTC.
+// Without a zone they are readings of some clock, and no instants.
 inline ColumnType time_type(std::string_view format) {
   if (format.size() < 5 || format[3] != ':') return {};
   switch (format[2]) {
