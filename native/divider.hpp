@@ -176,6 +176,10 @@ inline double share(const Candidate* begin, const Candidate* end, double filters
 
 constexpr double worth_dividing = 0.92;
 
+inline bool same_hash(const std::vector<detail::Candidate>& all, size_t begin, size_t end) {
+  return all[begin].hash == all[end - 1].hash;  // they are sorted by it
+}
+
 // The best division of the filters given, if one is worth it.
 inline Division choose_division(const std::vector<FilterTerms>& filters, const std::vector<Used>& used,
                                 const Sample& sample) {
@@ -197,7 +201,10 @@ inline Division choose_division(const std::vector<FilterTerms>& filters, const s
     double count = static_cast<double>(end - begin);
     if (count < std::max<double>(4, static_cast<double>(filters.size()) / (is_group ? 4 : 8))) continue;
     double score = detail::share(&all[begin], &all[begin] + (end - begin), count, sample);
-    if (score > worth_dividing) continue;
+    // A predicate that most filters share is worth testing once for all of them, even if it nearly always holds.
+    bool is_shared = same_hash(all, begin, end) && 2 * count >= static_cast<double>(filters.size()) &&
+                     is_settled_by(all[begin].way, *all[begin].term.predicate);
+    if (score > worth_dividing && !is_shared) continue;
     // What few events visit comes first, even if it takes only some of the filters: the others get their turn later.
     double merit = std::sqrt(count) / std::max(score, 0.01);
     if (merit <= most) continue;
@@ -210,61 +217,92 @@ inline Division choose_division(const std::vector<FilterTerms>& filters, const s
 
 // -- entries -------------------------------------------------------------------------------------------------------------
 
-// What a bucket says about a filter: its best open predicate in short, which spares most looks at the record.
-inline Entry make_entry(Slot slot, const FilterTerms& filter) {
-  Entry entry{slot, 0, {}};
-  entry.hash = 0;
-  Check check = Check::always;
-  uint32_t open = 0, chosen = 0;
-  int rank = -1;
+namespace detail {
+
+// How much a unit for the predicate would tell; what the way to the bucket has used would seldom fail.
+inline int worth(const FilterTerms& filter, uint32_t i) {
+  int worth;
+  switch (filter.predicates[i].test) {
+    case Test::text_eq: worth = 4; break;
+    case Test::floats: worth = 3; break;
+    case Test::number_ne:
+    case Test::text_ne: worth = 2; break;
+    case Test::any:
+    case Test::absent: worth = 1; break;
+    default: worth = 0;
+  }
+  return filter.is_used(i) ? worth : worth + 8;
+}
+
+inline Unit unit_of(const Predicate& predicate) {
+  bool is_number = predicate.types == number_types, is_string = predicate.types == mask_of(Type::string);
+  Unit unit = Unit::of(predicate.name, Check::record);
+  switch (predicate.test) {
+    case Test::text_eq:
+      unit = Unit::of(predicate.name, Check::equal);
+      unit.set_hash(predicate.literal.hash);
+      break;
+    case Test::floats: {
+      unit = Unit::of(predicate.name, Check::number);
+      float lo = static_cast<float>(predicate.floats.lo), hi = static_cast<float>(predicate.floats.hi);
+      unit.set_range(lo, hi);
+      if (is_number && lo == predicate.floats.lo && hi == predicate.floats.hi) unit.head |= Unit::exact;
+      break;
+    }
+    case Test::number_ne:
+      if (!is_number) break;
+      unit = Unit::of(predicate.name, Check::number_differs);
+      unit.set_hash(number_key(predicate.number.bits, predicate.number.code).hash);
+      break;
+    case Test::text_ne:
+      if (!is_string) break;
+      unit = Unit::of(predicate.name, Check::string_differs);
+      unit.set_hash(predicate.literal.hash);
+      break;
+    case Test::any:
+      if (predicate.types == all_types) unit = Unit::of(predicate.name, Check::present);
+      break;
+    case Test::absent: unit = Unit::of(predicate.name, Check::missing); break;
+    default: break;
+  }
+  return unit;
+}
+
+}  // namespace detail
+
+// What a bucket says about a filter: its best open predicates in short, which spares most looks at the record.
+template <size_t most>
+void make_units(const FilterTerms& filter, Unit (&units)[most]) {
+  size_t count = 0;
+  uint32_t open = 0;
+  int worths[most + 1];
+  uint32_t chosen[most + 1];
   for (uint32_t i = 0; i < filter.count; ++i) {
     if (!filter.is_open(i)) continue;
     ++open;
-    Test test = filter.predicates[i].test;
-    int value = test == Test::text_eq ? 3 : test == Test::floats ? 2 : test == Test::number_ne || test == Test::text_ne ? 1 : 0;
-    if (!filter.is_used(i)) value += 4;  // what the way to the bucket has used would seldom fail
-    if (value > rank) {
-      rank = value;
-      chosen = i;
+    int worth = detail::worth(filter, i);
+    size_t place = count;
+    for (; place > 0 && worths[place - 1] < worth; --place) {
+      worths[place] = worths[place - 1];
+      chosen[place] = chosen[place - 1];
     }
+    worths[place] = worth;
+    chosen[place] = i;
+    if (count < most) ++count;
   }
-  bool is_only = open == 1;
-  if (open != 0) {
-    const Predicate& predicate = filter.predicates[chosen];
-    check = Check::record;
-    switch (predicate.test) {
-      case Test::text_eq:
-        check = Check::equal;
-        entry.hash = predicate.literal.hash;
-        break;
-      case Test::floats: {
-        entry.lo = static_cast<float>(predicate.floats.lo);
-        entry.hi = static_cast<float>(predicate.floats.hi);
-        bool exact = entry.lo == predicate.floats.lo && entry.hi == predicate.floats.hi;
-        check = is_only && exact && predicate.types == number_types ? Check::number_exactly : Check::number;
-        break;
-      }
-      case Test::number_ne:
-        if (!is_only || predicate.types != number_types) break;
-        check = Check::number_differs;
-        entry.hash = number_key(predicate.number.bits, predicate.number.code).hash;
-        break;
-      case Test::text_ne:
-        if (!is_only || predicate.types != mask_of(Type::string)) break;
-        check = Check::string_differs;
-        entry.hash = predicate.literal.hash;
-        break;
-      case Test::any:
-        if (is_only && predicate.types == all_types) check = Check::present;
-        break;
-      case Test::absent:
-        if (is_only) check = Check::missing;
-        break;
-      default: break;
-    }
-    entry.name_and_check = predicate.name;
-  }
-  entry.name_and_check |= static_cast<uint32_t>(check) << 24;
+  for (size_t k = 0; k < most; ++k) units[k] = k < count ? detail::unit_of(filter.predicates[chosen[k]]) : Unit{};
+  if (open <= most) units[open == 0 ? 0 : open - 1].head |= Unit::complete;
+}
+
+inline Entry make_entry(Slot slot, const FilterTerms& filter) {
+  Unit units[1];
+  make_units(filter, units);
+  return {slot, units[0]};
+}
+
+inline WideEntry make_wide_entry(Slot slot, const FilterTerms& filter) {
+  WideEntry entry{slot, {}};
+  make_units(filter, entry.units);
   return entry;
 }
 

@@ -190,28 +190,27 @@ class Index : private Surroundings {
   // -- entries -----------------------------------------------------------------------------------------------------------
 
   Ref attach(Ref node, Ref record) {
-    Entry entry = make_entry(storage_.at<Record>(record).slot, terms(record));
+    Slot slot = storage_.at<Record>(record).slot;
     if (storage_.at<Node>(node).count == bucket_capacity) {
-      attach_to_chain(node, record, entry);
+      Ref last = storage_.at<Node>(node).chain;
+      if (last == 0 || storage_.at<Chunk>(last).count == chunk_capacity) last = append_chunk(node);
+      WideEntry* entries = storage_.items<Chunk, WideEntry>(last);
+      entries[storage_.at<Chunk>(last).count++] = make_wide_entry(slot, terms(record));
+      storage_.at<Record>(record).home = last;
     } else {
       if (storage_.at<Node>(node).count == storage_.at<Node>(node).capacity) node = grow_node(node);
-      storage_.items<Node, Entry>(node)[storage_.at<Node>(node).count++] = entry;
+      storage_.items<Node, Entry>(node)[storage_.at<Node>(node).count++] = make_entry(slot, terms(record));
       storage_.at<Record>(record).home = node;
     }
     ++storage_.at<Node>(node).total;
     return node;
   }
 
-  void attach_to_chain(Ref node, Ref record, const Entry& entry) {
-    Ref last = storage_.at<Node>(node).chain;
-    if (last == 0 || storage_.at<Chunk>(last).count == chunk_capacity) last = append_chunk(node);
-    storage_.items<Chunk, Entry>(last)[storage_.at<Chunk>(last).count++] = entry;
-    storage_.at<Record>(record).home = last;
-  }
+  static constexpr size_t chunk_size = sizeof(Chunk) + chunk_capacity * sizeof(WideEntry);
 
   Ref append_chunk(Ref node) {
     Ref last = storage_.at<Node>(node).chain;
-    Ref ref = storage_.allocate(sizeof(Chunk) + chunk_capacity * sizeof(Entry));
+    Ref ref = storage_.allocate(chunk_size);
     Chunk& chunk = storage_.at<Chunk>(ref);
     chunk.object = Object::chunk;
     chunk.owner = node;
@@ -234,7 +233,7 @@ class Index : private Surroundings {
     storage_.at<Chunk>(chunk.previous).next = chunk.next;
     storage_.at<Chunk>(chunk.next).previous = chunk.previous;
     storage_.at<Node>(node).chain = chunk.previous == last ? 0 : chunk.previous;
-    storage_.release(last, sizeof(Chunk) + chunk_capacity * sizeof(Entry));
+    storage_.release(last, chunk_size);
   }
 
   // Takes a filter's entry out; the last entry of the bucket fills the gap. Nodes that are left empty go.
@@ -243,19 +242,29 @@ class Index : private Surroundings {
     Slot slot = storage_.at<Record>(record).slot;
     bool in_node = storage_.at<Node>(home).object == Object::node;
     Ref node = in_node ? home : storage_.at<Chunk>(home).owner;
-    Entry* gap = in_node ? storage_.items<Node, Entry>(home) : storage_.items<Chunk, Entry>(home);
-    while (gap->slot != slot) ++gap;
     Ref last = storage_.at<Node>(node).chain;
-    Entry* filler = last != 0 ? storage_.items<Chunk, Entry>(last) + --storage_.at<Chunk>(last).count
-                              : storage_.items<Node, Entry>(node) + --storage_.at<Node>(node).count;
-    if (filler != gap) {
-      *gap = *filler;
-      record_of(gap->slot).home = home;
+    if (in_node) {
+      Entry* gap = storage_.items<Node, Entry>(node);
+      while (gap->slot != slot) ++gap;
+      if (last == 0) {
+        *gap = storage_.items<Node, Entry>(node)[--storage_.at<Node>(node).count];
+      } else {
+        Slot filler = take_from_chain(last);
+        *gap = make_entry(filler, terms(storage_.place(filler).record));
+        record_of(filler).home = node;
+      }
+    } else {
+      WideEntry* gap = storage_.items<Chunk, WideEntry>(home);
+      while (gap->slot != slot) ++gap;
+      *gap = storage_.items<Chunk, WideEntry>(last)[storage_.at<Chunk>(last).count - 1];
+      record_of(take_from_chain(last)).home = home;
     }
     if (last != 0 && storage_.at<Chunk>(last).count == 0) remove_last_chunk(node);
     --storage_.at<Node>(node).total;
     prune(node);
   }
+
+  Slot take_from_chain(Ref last) { return storage_.items<Chunk, WideEntry>(last)[--storage_.at<Chunk>(last).count].slot; }
 
   void prune(Ref node) {
     while (node != root_ && storage_.at<Node>(node).total == 0 && storage_.at<Node>(node).partitions == 0) {
@@ -533,7 +542,7 @@ class Index : private Surroundings {
     for (uint16_t i = 0; i < storage_.at<Node>(node).count; ++i) slots.push_back(entries[i].slot);
     Ref last = storage_.at<Node>(node).chain;
     for (Ref ref = last; ref != 0 && slots.size() < most;) {  // from the end, where the youngest are
-      const Entry* more = storage_.items<Chunk, Entry>(ref);
+      const WideEntry* more = storage_.items<Chunk, WideEntry>(ref);
       for (uint32_t i = 0; i < storage_.at<Chunk>(ref).count; ++i) slots.push_back(more[i].slot);
       ref = storage_.at<Chunk>(ref).previous;
       if (ref == last) break;

@@ -34,31 +34,60 @@ struct NameObject {
   uint32_t size;  // its bytes follow
 };
 
-// What an entry tests before its filter's record is looked at.
+// What a filter's entry tests before its record is looked at.
 enum class Check : uint8_t {
   always,          // nothing is left to test
   record,          // nothing can be said without the record
-  number,          // lo <= number <= hi, rounded: necessary
-  number_exactly,  // the same, and sufficient for numbers that rounding does not change
-  equal,           // the hash of the value is the literal's: necessary
-  number_differs,  // the hash of the number is another one: sufficient
+  number,          // lo <= number <= hi, both rounded
+  equal,           // the hash of the value is the literal's
+  number_differs,  // the hash of the number is another one than the literal's
   string_differs,  // likewise for strings
-  present,         // sufficient
-  missing,         // sufficient
+  present,
+  missing,
+};
+
+enum class Verdict : uint8_t { fails, unknown, holds };
+
+// One open predicate in short.
+struct Unit {
+  uint32_t head;  // the name, the check and the flags below
+  uint32_t low, high;
+
+  static constexpr uint32_t exact = 0x40000000u;     // of numbers: rounding has changed neither bound nor type
+  static constexpr uint32_t complete = 0x80000000u;  // the units so far say all that the filter leaves open
+
+  NameId name() const { return head & 0xFFFFFF; }
+  Check check() const { return static_cast<Check>(head >> 24 & 0x0F); }
+  bool is(uint32_t flag) const { return (head & flag) != 0; }
+  uint64_t hash() const { return static_cast<uint64_t>(high) << 32 | low; }
+  float lo() const { return as_float(low); }
+  float hi() const { return as_float(high); }
+
+  static Unit of(NameId name, Check check) { return {name | static_cast<uint32_t>(check) << 24, 0, 0}; }
+  void set_hash(uint64_t hash) { low = static_cast<uint32_t>(hash), high = static_cast<uint32_t>(hash >> 32); }
+  void set_range(float lo, float hi) { std::memcpy(&low, &lo, 4), std::memcpy(&high, &hi, 4); }
+
+ private:
+  static float as_float(uint32_t bits) {
+    float value;
+    std::memcpy(&value, &bits, 4);
+    return value;
+  }
 };
 
 struct Entry {
   Slot slot;
-  uint32_t name_and_check;
-  union {
-    struct { float lo, hi; };
-    uint64_t hash;
-  };
-
-  NameId name() const { return name_and_check & 0xFFFFFF; }
-  Check check() const { return static_cast<Check>(name_and_check >> 24); }
+  Unit unit;
 };
 static_assert(sizeof(Entry) == 16);
+
+// Buckets that nothing divides are read from end to end, so their entries say more.
+struct WideEntry {
+  Slot slot;
+  Unit units[3];
+};
+static_assert(sizeof(WideEntry) == 40);
+constexpr size_t wide_units = 3;
 constexpr NameId most_names = 0xFFFFFF;
 
 constexpr size_t marked_terms = 32;  // predicates beyond these are tested in the bucket only
@@ -100,10 +129,10 @@ struct Chunk {
   Ref owner;
   Ref next, previous;
   uint32_t count;
-  uint32_t padding[3];  // sixty entries follow
+  uint32_t padding[3];  // wide entries follow
 };
 static_assert(sizeof(Chunk) == 32);
-constexpr uint32_t chunk_capacity = 60;
+constexpr uint32_t chunk_capacity = 24;
 
 enum class Way : uint8_t { equal, cell, lower, upper, prefix, suffix, contains, name, group };
 constexpr size_t ways = 9;

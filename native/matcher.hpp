@@ -77,52 +77,76 @@ class Matcher {
       ref = view_->at<Chunk>(ref).next;
       const Chunk& chunk = view_->at<Chunk>(ref);
       if (chunk.count == 0 || chunk.count > chunk_capacity) View::damaged();
-      scan(view_->items<Chunk, Entry>(ref, chunk.count), chunk.count);
+      scan_wide(view_->items<Chunk, WideEntry>(ref, chunk.count), chunk.count);
     } while (ref != last && !is_done());
   }
 
-  void scan(const Entry* entries, uint32_t count) {
+  // Room for so many more, of which each is written, and stays if it passes: no branch to guess.
+  Slot* room_for(uint32_t count) {
     if (count > left_to_scan_) View::damaged();
     left_to_scan_ -= count;
     if (found_.size() < found_count_ + count) found_.resize(2 * (found_count_ + count));
-    Slot* found = found_.data() + found_count_;
-    for (uint32_t i = 0; i < count; ++i) {  // each is written, and stays if it passes: no branch to guess
-      const Entry& entry = entries[i];
-      *found = entry.slot;
-      bool passed;
-      if (entry.check() == Check::number_exactly) {
-        float narrow = event.narrow(entry.name());
-        passed = (narrow >= entry.lo) & (narrow <= entry.hi);
-        if (passed && !event.find(entry.name())->is_narrow) passed = record_holds(entry.slot);
-      } else {
-        passed = passes(entry);
-      }
-      found += passed;
+    return found_.data() + found_count_;
+  }
+
+  void scan(const Entry* entries, uint32_t count) {
+    Slot* found = room_for(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      const auto& [slot, unit] = entries[i];
+      *found = slot;
+      Verdict verdict = judge(unit);
+      found += verdict == Verdict::holds && unit.is(Unit::complete) ? true
+               : verdict == Verdict::fails                          ? false
+                                                                    : record_holds(slot);
     }
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
-  bool passes(const Entry& entry) const {
-    if (entry.check() == Check::always) return true;
-    if (entry.check() == Check::record) return record_holds(entry.slot);
-    const Attribute* attribute = event.find(entry.name());
-    if (attribute == nullptr) return entry.check() == Check::missing;
-    switch (entry.check()) {
-      case Check::number: {
-        float narrow = event.narrow(entry.name());
-        return narrow >= entry.lo && narrow <= entry.hi && record_holds(entry.slot);
-      }
-      case Check::equal: return attribute->key.hash == entry.hash && record_holds(entry.slot);
-      case Check::number_differs:
-        if ((mask_of(attribute->value.type) & number_types) == 0) return false;
-        return attribute->key.hash != entry.hash || record_holds(entry.slot);
-      case Check::string_differs:
-        if (attribute->value.type != Type::string) return false;
-        return attribute->key.hash != entry.hash || record_holds(entry.slot);
-      case Check::present: return true;
-      case Check::missing: return false;
-      default: return record_holds(entry.slot);
+  void scan_wide(const WideEntry* entries, uint32_t count) {
+    Slot* found = room_for(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      *found = entries[i].slot;
+      found += passes(entries[i]);
     }
+    found_count_ = static_cast<size_t>(found - found_.data());
+  }
+
+  bool passes(const WideEntry& entry) const {
+    bool is_sure = true;
+    for (const Unit& unit : entry.units) {
+      Verdict verdict = judge(unit);
+      if (verdict == Verdict::fails) return false;
+      is_sure &= verdict == Verdict::holds;
+      if (unit.is(Unit::complete)) return is_sure || record_holds(entry.slot);
+    }
+    return record_holds(entry.slot);
+  }
+
+  Verdict judge(const Unit& unit) const {
+    switch (unit.check()) {
+      case Check::always: return Verdict::holds;
+      case Check::number: {
+        float narrow = event.narrow(unit.name());
+        bool inside = (narrow >= unit.lo()) & (narrow <= unit.hi());
+        if (!inside) return Verdict::fails;
+        return unit.is(Unit::exact) && event.find(unit.name())->is_narrow ? Verdict::holds : Verdict::unknown;
+      }
+      case Check::missing: return event.find(unit.name()) == nullptr ? Verdict::holds : Verdict::fails;
+      case Check::present: return event.find(unit.name()) != nullptr ? Verdict::holds : Verdict::fails;
+      case Check::equal: {
+        const Attribute* attribute = event.find(unit.name());
+        return attribute != nullptr && attribute->key.hash == unit.hash() ? Verdict::unknown : Verdict::fails;
+      }
+      case Check::number_differs: return differs(unit, number_types);
+      case Check::string_differs: return differs(unit, mask_of(Type::string));
+      default: return Verdict::unknown;
+    }
+  }
+
+  Verdict differs(const Unit& unit, TypeMask types) const {
+    const Attribute* attribute = event.find(unit.name());
+    if (attribute == nullptr || (mask_of(attribute->value.type) & types) == 0) return Verdict::fails;
+    return attribute->key.hash != unit.hash() ? Verdict::holds : Verdict::unknown;
   }
 
   bool record_holds(Slot slot) const {

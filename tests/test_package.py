@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -13,7 +14,6 @@ import pytest
 from nanobind.stubgen import StubGen
 
 import palio
-import palio._core
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -41,10 +41,13 @@ def test_version_is_one() -> None:
     assert f"## {palio.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
-def test_stub_of_the_compiled_core_is_current() -> None:
-    generator = StubGen(palio._core)
-    generator.put(palio._core)
-    assert generator.get() == (ROOT / "src/palio/_core.pyi").read_text(), "run: make stubs"
+@pytest.mark.parametrize("name", ["palio._core", "palio.bench._baselines"])
+def test_stubs_of_compiled_modules_are_current(name: str) -> None:
+    module = importlib.import_module(name)
+    generator = StubGen(module)
+    generator.put(module)
+    stub = ROOT / "src" / f"{name.replace('.', '/')}.pyi"
+    assert generator.get() == stub.read_text(), "run: make stubs"
 
 
 def test_the_client_needs_neither_spark_nor_the_server() -> None:

@@ -129,14 +129,13 @@ def test_filters_with_very_many_constraints(engine: type[Linear | Counting]) -> 
 
 
 def test_counters_outlive_their_stamps() -> None:
-    """More events than a stamp has values, in one run and over several."""
-    filters = [Filter.parse("a = 1 and b = 1"), Filter.parse("a = 1 and c = 1")]
+    """More events than a stamp has values: what was counted for the first must not count for its namesake."""
     engine = Counting()
-    engine.add(filters)
-    engine.prepare([Notification(a=1, b=1), *[Notification(a=1)] * 65_534, Notification(c=1), Notification(c=1)])
+    engine.add([Filter.parse("a = 1 and b = 1"), Filter.parse("a = 1 and c = 1")])
+    engine.prepare([Notification(a=1), *[Notification()] * 65_534, Notification(c=1), Notification(a=1, b=1)])
     for _ in range(3):
         assert engine.match_all() == 1
-        assert engine.results()[0] == [0]
+        assert engine.results()[-1] == [0]
 
 
 @pytest.mark.parametrize("engine", [*GENERAL, PairHash])

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec.json
 
-Figure = str | int | float
+Figure = str | int | float | None
 
 
 class Report(NamedTuple):
@@ -19,10 +19,14 @@ class Report(NamedTuple):
 
     benchmark: str
     results: Sequence[dict[str, Figure]]
+    notes: Sequence[str] = ()
+    """What was left out, and why."""
 
     def to_json(self) -> bytes:
-        """``{"benchmark", "machine", "results": [...]}``, indented."""
+        """``{"benchmark", "machine", "results": [...]}``, indented; with "notes", if there are any."""
         document = {"benchmark": self.benchmark, "machine": machine(), "results": list(self.results)}
+        if self.notes:
+            document["notes"] = list(self.notes)
         return msgspec.json.format(msgspec.json.encode(document), indent=2)
 
 
@@ -51,11 +55,13 @@ def _cpu() -> str:
 
 
 def format_figure(figure: Figure) -> str:
-    """A figure for people: thousands separated, three digits that mean something.
+    """A figure for people: thousands separated, three digits that mean something; empty where there is none.
 
     >>> format_figure(1234567.8), format_figure(0.012345), format_figure("parse")
     ('1,234,568', '0.0123', 'parse')
     """
+    if figure is None:
+        return ""
     if isinstance(figure, str):
         return figure
     if isinstance(figure, int) or abs(figure) >= 100:

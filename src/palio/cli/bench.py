@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from palio.bench.report import Report, format_figure, machine
@@ -27,10 +29,139 @@ def model(as_json: bool) -> None:
     _print(run(lambda step: click.echo(f"  {step}", err=True)), as_json)
 
 
-_LABELS = {"constraints": "n", "operations_per_second": "a second", "microseconds": "µs", "times_baseline": "ratio"}
+def _names_of_workloads(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    from palio.bench.workloads import WORKLOADS
+
+    hostile = [name for name in WORKLOADS if name.startswith("W5")]
+    names = _parts(given, [*WORKLOADS, "W5"]) or list(WORKLOADS)
+    return list(dict.fromkeys(each for name in names for each in (hostile if name == "W5" else [name])))
 
 
-def _print(report: Report, as_json: bool) -> None:
+def _names_of_engines(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str] | None:
+    from palio.bench.match import ENGINES
+
+    return _parts(given, ENGINES) or None
+
+
+def _names_of_modes(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    from palio.bench.match import MODES
+
+    return _parts(given, MODES) or list(MODES)
+
+
+def _parts(given: Sequence[str], allowed: Sequence[str]) -> list[str]:
+    """The names in an option that may be repeated and may hold several, each once."""
+    names = [part.strip() for each in given for part in each.split(",")]
+    for name in names:
+        if name not in allowed:
+            raise click.BadParameter(f"{name!r} is none of {', '.join(allowed)}")
+    return list(dict.fromkeys(names))
+
+
+_MOST_FILTERS = 10_000_000
+
+
+def _numbers_of_filters(_context: click.Context, _option: click.Parameter, given: str) -> list[int]:
+    numbers = [part.strip().replace("_", "") for part in given.split(",")]
+    if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= _MOST_FILTERS for part in numbers):
+        raise click.BadParameter(f"{given!r} is no list of numbers from 1 to {_MOST_FILTERS}, such as 1000,10000")
+    return sorted(set(map(int, numbers)))
+
+
+@bench.command(epilog="Example:  palio bench match --workload W1 --filters 1000,100000 --json > match.json")
+@click.option("--workload", "workloads", multiple=True, callback=_names_of_workloads, help="W1 to W5; default: all.")
+@click.option(
+    "--filters", default="1000,10000,100000", show_default=True, callback=_numbers_of_filters, help="How many of them."
+)
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    callback=_names_of_engines,
+    help="index, linear, counting, pairhash; default: all.",
+)
+@click.option("--mode", "modes", multiple=True, callback=_names_of_modes, help="single, encoded, batch; default: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def match(workloads: list[str], filters: list[int], engines: list[str] | None, modes: list[str], as_json: bool) -> None:
+    """Which of many filters match an event: events per second of one thread, and what keeping the filters costs.
+
+    Workloads: W1 two equalities and a range, W2 stock ticks, W3 ranges, W4 strings, W5 hostile (W5a and W5b); W1e and
+    W3e match two filters an event at every size. Options that name things may be repeated or name several with commas.
+
+    Modes of the index: single calls from Python with notifications, or with encoded bodies; a batch of events in a
+    record batch. The engines it is compared with match prepared events in a batch. "times" is time an event over that
+    of the pair hash, of the linear scan, of writing out the known result, or of the same engine with 10,000 filters;
+    lower is better.
+    """
+    from palio.bench.match import run
+
+    def tell(step: str) -> None:
+        click.echo(f"  {step}", err=True)
+
+    report = run(workloads, filters, engines=engines, modes=modes, progress=tell)
+    if not report.results:
+        raise click.UsageError(
+            "nothing to measure: pairhash is for W1 and W1e, and all engines but the index are for --mode batch"
+        )
+    _print(report, as_json, _MATCH_TABLES)
+
+
+_SUBJECT = ("workload", "filters", "engine")
+_MATCH_TABLES = [
+    (
+        *_SUBJECT,
+        "mode",
+        "events_per_second",
+        "matches_per_event",
+        "times_pairhash",
+        "times_linear",
+        "times_write_out",
+        "times_10k",
+    ),
+    (
+        *_SUBJECT,
+        "bytes_per_filter",
+        "adds_per_second",
+        "bulk_adds_per_second",
+        "removes_per_second",
+        "open_milliseconds",
+    ),
+    (
+        *_SUBJECT,
+        "add_p9999_microseconds",
+        "add_max_microseconds",
+        "remove_p9999_microseconds",
+        "remove_max_microseconds",
+    ),
+]
+"""What fits side by side into a terminal of usual width; JSON has everything together."""
+
+_LABELS = {
+    "constraints": "n",
+    "operations_per_second": "a second",
+    "microseconds": "µs",
+    "times_baseline": "ratio",
+    "events_per_second": "events/s",
+    "matches_per_event": "matches",
+    "times_pairhash": "times\npairs",
+    "times_linear": "times\nlinear",
+    "times_write_out": "times\nwrite",
+    "times_10k": "times\n10k",
+    "workload": "work\nload",
+    "bytes_per_filter": "bytes",
+    "adds_per_second": "adds/s",
+    "bulk_adds_per_second": "bulk\nadds/s",
+    "removes_per_second": "removes/s",
+    "add_p9999_microseconds": "add µs\n99.99%",
+    "add_max_microseconds": "add µs\nmost",
+    "remove_p9999_microseconds": "remove µs\n99.99%",
+    "remove_max_microseconds": "remove µs\nmost",
+    "open_milliseconds": "open\nms",
+}
+
+
+def _print(report: Report, as_json: bool, tables: Sequence[Sequence[str]] | None = None) -> None:
+    """As JSON, or as one table of all figures, or as several of some."""
     if as_json:
         click.echo(report.to_json())
         return
@@ -42,9 +173,17 @@ def _print(report: Report, as_json: bool) -> None:
     about = machine()
     size = f"{about['cores']} cores, {about['memory_gib']} GiB"
     console.print(f"{about['cpu']}, {size}; Python {about['python']}; {about['date']}", highlight=False)
-    table = Table(box=box.SIMPLE_HEAD)
-    for key, figure in report.results[0].items():
-        table.add_column(_LABELS.get(key, key), justify="left" if isinstance(figure, str) else "right", no_wrap=True)
-    for row in report.results:
-        table.add_row(*map(format_figure, row.values()))
-    console.print(table)
+    for keys in tables or [list(report.results[0])]:
+        columns = {key: [row[key] for row in report.results] for key in keys}
+        columns = {key: figures for key, figures in columns.items() if any(each is not None for each in figures)}
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 0) if tables else (0, 1))
+        for key, figures in columns.items():
+            is_text = isinstance(figures[0], str)
+            table.add_column(_LABELS.get(key, key), justify="left" if is_text else "right", no_wrap=True)
+        for row in dict.fromkeys(zip(*columns.values(), strict=True)):
+            if any(figure is not None for figure in row[len(_SUBJECT) :]):
+                table.add_row(*map(format_figure, row))
+        if table.row_count:
+            console.print(table)
+    for note in report.notes:
+        console.print(note, highlight=False)
