@@ -226,6 +226,7 @@ inline int worth(const FilterTerms& filter, uint32_t i) {
     case Test::text_eq: worth = 4; break;
     case Test::floats: worth = 3; break;
     case Test::number_ne:
+    case Test::integer_ne:
     case Test::text_ne: worth = 2; break;
     case Test::any:
     case Test::absent: worth = 1; break;
@@ -235,34 +236,32 @@ inline int worth(const FilterTerms& filter, uint32_t i) {
 }
 
 inline Unit unit_of(const Predicate& predicate) {
-  bool is_number = predicate.types == number_types, is_string = predicate.types == mask_of(Type::string);
-  Unit unit = Unit::of(predicate.name, Check::record);
+  Unit unit = Unit::of(predicate.name, predicate.types, false, Unit::types_only);
   switch (predicate.test) {
     case Test::text_eq:
-      unit = Unit::of(predicate.name, Check::equal);
+      unit = Unit::of(predicate.name, predicate.types, false, Unit::equal);
       unit.set_hash(predicate.literal.hash);
       break;
     case Test::floats: {
-      unit = Unit::of(predicate.name, Check::number);
+      unit = Unit::of(predicate.name, predicate.types, false, Unit::range);
       float lo = static_cast<float>(predicate.floats.lo), hi = static_cast<float>(predicate.floats.hi);
       unit.set_range(lo, hi);
-      if (is_number && lo == predicate.floats.lo && hi == predicate.floats.hi) unit.head |= Unit::exact;
+      if (lo == predicate.floats.lo && hi == predicate.floats.hi) unit.head |= Unit::exact;
       break;
     }
     case Test::number_ne:
-      if (!is_number) break;
-      unit = Unit::of(predicate.name, Check::number_differs);
-      unit.set_hash(number_key(predicate.number.bits, predicate.number.code).hash);
-      break;
+    case Test::integer_ne:
     case Test::text_ne:
-      if (!is_string) break;
-      unit = Unit::of(predicate.name, Check::string_differs);
-      unit.set_hash(predicate.literal.hash);
+      unit = Unit::of(predicate.name, predicate.types, false, Unit::differs);
+      unit.set_hash(predicate.test == Test::text_ne ? predicate.literal.hash
+                                                    : number_key(predicate.number.bits, predicate.number.code).hash);
+      unit.head |= Unit::exact;
       break;
-    case Test::any:
-      if (predicate.types == all_types) unit = Unit::of(predicate.name, Check::present);
+    case Test::any: unit.head |= Unit::exact; break;
+    case Test::absent:
+      unit = Unit::of(predicate.name, 0, true, Unit::types_only);
+      unit.head |= Unit::exact;
       break;
-    case Test::absent: unit = Unit::of(predicate.name, Check::missing); break;
     default: break;
   }
   return unit;
@@ -290,8 +289,10 @@ void make_units(const FilterTerms& filter, Unit (&units)[most]) {
     chosen[place] = i;
     if (count < most) ++count;
   }
-  for (size_t k = 0; k < most; ++k) units[k] = k < count ? detail::unit_of(filter.predicates[chosen[k]]) : Unit{};
-  if (open <= most) units[open == 0 ? 0 : open - 1].head |= Unit::complete;
+  for (size_t k = 0; k < most; ++k) {
+    units[k] = k < count ? detail::unit_of(filter.predicates[chosen[k]]) : Unit::always();
+  }
+  if (open <= most) units[most - 1].head |= Unit::complete;
 }
 
 inline Entry make_entry(Slot slot, const FilterTerms& filter) {

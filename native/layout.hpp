@@ -34,36 +34,34 @@ struct NameObject {
   uint32_t size;  // its bytes follow
 };
 
-// What a filter's entry tests before its record is looked at.
-enum class Check : uint8_t {
-  always,          // nothing is left to test
-  record,          // nothing can be said without the record
-  number,          // lo <= number <= hi, both rounded
-  equal,           // the hash of the value is the literal's
-  number_differs,  // the hash of the number is another one than the literal's
-  string_differs,  // likewise for strings
-  present,
-  missing,
-};
-
-enum class Verdict : uint8_t { fails, unknown, holds };
-
-// One open predicate in short.
+// One open predicate of a filter in short, tested before the filter's record is looked at. All kinds of predicates have
+// the same form, so that testing them takes no branches: the value's type, or its absence, must be one of those that fit,
+// and then there may be a range of numbers or a hash.
 struct Unit {
-  uint32_t head;  // the name, the check and the flags below
-  uint32_t low, high;
+  uint32_t head;
+  uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash
 
-  static constexpr uint32_t exact = 0x40000000u;     // of numbers: rounding has changed neither bound nor type
-  static constexpr uint32_t complete = 0x80000000u;  // the units so far say all that the filter leaves open
+  enum Mode : uint32_t { types_only, range, equal, differs };
 
-  NameId name() const { return head & 0xFFFFFF; }
-  Check check() const { return static_cast<Check>(head >> 24 & 0x0F); }
+  static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
+  static constexpr uint32_t exact = 1u << 29;     // if it holds, so does the predicate, unless rounding or a hash misled
+  static constexpr uint32_t complete = 1u << 30;  // on the last unit: the units say all that the filter leaves open
+
+  static Unit of(NameId name, TypeMask types, bool fits_absence, Mode mode) {
+    uint32_t fits = types | (fits_absence ? 1u << absent_state : 0);
+    return {name | fits << fits_shift | mode << mode_shift, 0, 0};
+  }
+
+  static Unit always() { return {0x7Fu << fits_shift | exact, 0, 0}; }
+
+  NameId name() const { return head & ((1u << name_bits) - 1); }
+  bool fits(uint32_t state) const { return (head >> (fits_shift + state) & 1) != 0; }
+  Mode mode() const { return static_cast<Mode>(head >> mode_shift & 3); }
   bool is(uint32_t flag) const { return (head & flag) != 0; }
   uint64_t hash() const { return static_cast<uint64_t>(high) << 32 | low; }
   float lo() const { return as_float(low); }
   float hi() const { return as_float(high); }
 
-  static Unit of(NameId name, Check check) { return {name | static_cast<uint32_t>(check) << 24, 0, 0}; }
   void set_hash(uint64_t hash) { low = static_cast<uint32_t>(hash), high = static_cast<uint32_t>(hash >> 32); }
   void set_range(float lo, float hi) { std::memcpy(&low, &lo, 4), std::memcpy(&high, &hi, 4); }
 
@@ -88,7 +86,7 @@ struct WideEntry {
 };
 static_assert(sizeof(WideEntry) == 40);
 constexpr size_t wide_units = 3;
-constexpr NameId most_names = 0xFFFFFF;
+constexpr NameId most_names = (1u << Unit::name_bits) - 1;
 
 constexpr size_t marked_terms = 32;  // predicates beyond these are tested in the bucket only
 

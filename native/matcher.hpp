@@ -93,60 +93,41 @@ class Matcher {
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
       const auto& [slot, unit] = entries[i];
-      *found = slot;
       Verdict verdict = judge(unit);
-      found += verdict == Verdict::holds && unit.is(Unit::complete) ? true
-               : verdict == Verdict::fails                          ? false
-                                                                    : record_holds(slot);
+      *found = slot;
+      found += verdict.may_hold && ((verdict.is_sure & unit.is(Unit::complete)) || record_holds(slot));
     }
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
   void scan_wide(const WideEntry* entries, uint32_t count) {
+    static_assert(wide_units == 3);
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
-      *found = entries[i].slot;
-      found += passes(entries[i]);
+      const auto& [slot, units] = entries[i];
+      Verdict first = judge(units[0]), second = judge(units[1]), third = judge(units[2]);
+      bool may_hold = first.may_hold & second.may_hold & third.may_hold;
+      bool is_sure = first.is_sure & second.is_sure & third.is_sure & units[2].is(Unit::complete);
+      *found = slot;
+      found += may_hold && (is_sure || record_holds(slot));
     }
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
-  bool passes(const WideEntry& entry) const {
-    bool is_sure = true;
-    for (const Unit& unit : entry.units) {
-      Verdict verdict = judge(unit);
-      if (verdict == Verdict::fails) return false;
-      is_sure &= verdict == Verdict::holds;
-      if (unit.is(Unit::complete)) return is_sure || record_holds(entry.slot);
-    }
-    return record_holds(entry.slot);
-  }
+  struct Verdict {
+    bool may_hold;
+    bool is_sure;  // if it may hold, it does
+  };
 
   Verdict judge(const Unit& unit) const {
-    switch (unit.check()) {
-      case Check::always: return Verdict::holds;
-      case Check::number: {
-        float narrow = event.narrow(unit.name());
-        bool inside = (narrow >= unit.lo()) & (narrow <= unit.hi());
-        if (!inside) return Verdict::fails;
-        return unit.is(Unit::exact) && event.find(unit.name())->is_narrow ? Verdict::holds : Verdict::unknown;
-      }
-      case Check::missing: return event.find(unit.name()) == nullptr ? Verdict::holds : Verdict::fails;
-      case Check::present: return event.find(unit.name()) != nullptr ? Verdict::holds : Verdict::fails;
-      case Check::equal: {
-        const Attribute* attribute = event.find(unit.name());
-        return attribute != nullptr && attribute->key.hash == unit.hash() ? Verdict::unknown : Verdict::fails;
-      }
-      case Check::number_differs: return differs(unit, number_types);
-      case Check::string_differs: return differs(unit, mask_of(Type::string));
-      default: return Verdict::unknown;
-    }
-  }
-
-  Verdict differs(const Unit& unit, TypeMask types) const {
-    const Attribute* attribute = event.find(unit.name());
-    if (attribute == nullptr || (mask_of(attribute->value.type) & types) == 0) return Verdict::fails;
-    return attribute->key.hash != unit.hash() ? Verdict::holds : Verdict::unknown;
+    const Glance& glance = event.glance(unit.name());
+    bool is_range = unit.mode() == Unit::range, is_equal = unit.mode() == Unit::equal;
+    bool is_differs = unit.mode() == Unit::differs;
+    bool inside = (glance.narrow >= unit.lo()) & (glance.narrow <= unit.hi());
+    bool same = glance.hash == unit.hash();
+    bool may_hold = unit.fits(glance.state) & (inside | !is_range) & (same | !is_equal);
+    bool is_sure = unit.is(Unit::exact) & (glance.is_narrow | !is_range) & !(is_differs & same);
+    return {may_hold, is_sure};
   }
 
   bool record_holds(Slot slot) const {
