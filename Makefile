@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench soak soak-relations soak-codec lock stubs clean
+.PHONY: help setup run test lint bench soak soak-relations soak-codec soak-matching lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,13 +29,16 @@ lint: $(VENV)/.dev ## Check style, types and layers
 bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 	$(BIN)/palio bench model
 
-soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes) or SOAK=codec
+soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec or matching
 
 soak-relations: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/model
 
 soak-codec: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/codec
+
+soak-matching: $(VENV)/.dev
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/matching
 
 lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) --group build -o locks/run.txt

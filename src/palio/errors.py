@@ -71,6 +71,16 @@ class LimitError(CallerError):
         super().__init__(f"{what}: {actual:,} where at most {allowed:,} are allowed (limit {limit!r})")
 
 
+class UnknownFilterError(CallerError, KeyError):
+    """An id under which the index has no filter: never given out, or its filter was removed."""
+
+    __str__ = Exception.__str__  # a KeyError would show the repr of its message
+
+
+class ReadOnlyError(CallerError):
+    """An index that was opened from a file cannot be changed."""
+
+
 class TextSyntaxError(CallerError):
     """Text that is no filter, advertisement, pattern or notification.
 
@@ -112,6 +122,10 @@ class DecodeLimitError(DecodeError):
         self.limit = limit
         self.allowed = allowed
         super().__init__(f"{what}: more than the {allowed:,} allowed (limit {limit!r})", path)
+
+
+class FileFormatError(PeerError, ValueError):
+    """A file that is none of Palio's, of another version or byte order, truncated or damaged."""
 
 
 _WINDOW = 72  # columns of source shown around a syntax error
