@@ -6,13 +6,12 @@ share what the template fixes. Everything follows from the generator's seed, whi
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import Random
 
-from palio import Constraint, Filter, Notification, Operator, Type
+from palio import Constraint, Filter, Notification, Operator
 from palio.model.value import MAX_INTEGER, MAX_MICROSECONDS, MIN_INTEGER, MIN_MICROSECONDS, Value
 from tests.matching.strategies import (
     BYTES,
@@ -46,6 +45,13 @@ def equal(name: str, value: Value, type: str | None = None) -> Constraint:
 
 def word(random: Random, letters: str = "ab", most: int = 12) -> str:
     return "".join(random.choices(letters, k=random.randint(0, most)))
+
+
+def one_of(random: Random, makers: Sequence[Maker]) -> Maker:
+    def make() -> Filter:
+        return random.choice(makers)()
+
+    return make
 
 
 def any_value(random: Random) -> Value:
@@ -219,7 +225,7 @@ for _scale in SCALES:
 def ranges_of_all_kinds(random: Random) -> Maker:
     shapes = (narrow, wide, one_sided, nested, identical)
     makers = [random.choice(shapes)(random, scale) for scale in SCALES]
-    return lambda: random.choice(makers)()
+    return one_of(random, makers)
 
 
 @template
@@ -399,7 +405,7 @@ def anything(random: Random) -> Maker:
 def mixture(random: Random) -> Maker:
     chosen = random.sample(sorted(TEMPLATES.keys() - {"mixture"}), 6)
     makers = [TEMPLATES[name](random) for name in chosen]
-    return lambda: random.choice(makers)()
+    return one_of(random, makers)
 
 
 # -- populations and events --------------------------------------------------------------------------------------------

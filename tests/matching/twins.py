@@ -36,7 +36,7 @@ def column_batches(events: Sequence[Notification]) -> Iterator[tuple[list[Notifi
         types = {name: type(value) for name, value in event.items()}
         for known, members in groups:
             if all(known.get(name, cls) is cls for name, cls in types.items()):
-                known |= types
+                known.update(types)
                 members.append(event)
                 break
         else:
