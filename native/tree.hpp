@@ -1,0 +1,524 @@
+// The tree of an index: nodes with buckets of entries, partitions, and the records of filters. It knows how to keep
+// them consistent, not where a filter had best go.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "divider.hpp"
+#include "storage.hpp"
+
+namespace palio {
+
+class Tree : protected Surroundings {
+ protected:
+  Tree() { root_ = allocate_node(0, 0, bucket_capacity); }
+
+  Term group_term(Ref details) const override {
+    const View all = storage_.view();
+    const Predicate* predicate = all.items<Group, Predicate>(details, 1);
+    return {predicate, reinterpret_cast<const char*>(predicate + 1)};
+  }
+
+  uint32_t uses(NameId name) const override { return storage_.name_uses(name); }
+
+  // -- records -----------------------------------------------------------------------------------------------------------
+
+  static size_t record_size(size_t predicates, size_t bytes) {
+    return sizeof(Record) + predicates * sizeof(Predicate) + bytes;
+  }
+
+  Ref store_record(Slot slot, const Compiled& filter) {
+    size_t count = filter.predicates.size(), bytes = filter.bytes.size();
+    Ref ref = storage_.allocate(record_size(count, bytes));
+    Record& record = storage_.at<Record>(ref);
+    record = {slot, 0, static_cast<uint32_t>(count), static_cast<uint32_t>(bytes), 0, 0};
+    Predicate* predicates = storage_.items<Record, Predicate>(ref);
+    if (count != 0) std::memcpy(predicates, filter.predicates.data(), count * sizeof(Predicate));
+    if (bytes != 0) std::memcpy(reinterpret_cast<char*>(predicates + count), filter.bytes.data(), bytes);
+    return ref;
+  }
+
+  FilterTerms terms(Ref ref) {
+    const Record& record = storage_.at<Record>(ref);
+    const Predicate* predicates = storage_.items<Record, Predicate>(ref);
+    const char* bytes = reinterpret_cast<const char*>(predicates + record.count);
+    return {predicates, record.count, record.satisfied, record.used, bytes};
+  }
+
+  // -- nodes -------------------------------------------------------------------------------------------------------------
+
+  static size_t node_size(size_t capacity) { return sizeof(Node) + capacity * sizeof(Entry); }
+
+  Ref allocate_node(Ref parent, uint32_t partition, uint16_t capacity) {
+    Ref ref = storage_.allocate(node_size(capacity));
+    Node& node = storage_.at<Node>(ref);
+    node.object = Object::node;
+    node.parent = parent;
+    node.partition = partition;
+    node.capacity = capacity;
+    node.depth = parent == 0 ? 0 : storage_.at<Node>(parent).depth + 1;
+    ++nodes_;
+    return ref;
+  }
+
+  Partition* partition_list(Ref node, uint32_t& count) {
+    Ref list = storage_.at<Node>(node).partitions;
+    count = list == 0 ? 0 : storage_.at<PartitionList>(list).count;
+    return list == 0 ? nullptr : storage_.items<PartitionList, Partition>(list);
+  }
+
+  // The partition of its parent that a node belongs to.
+  Partition& partition_of(Ref node) {
+    uint32_t count, id = storage_.at<Node>(node).partition;
+    Partition* all = partition_list(storage_.at<Node>(node).parent, count);
+    while (all->id != id) ++all;
+    return *all;
+  }
+
+  void set_key(Ref ref, const Key& key) {
+    Ref text = 0;
+    uint32_t size = key.size & text_size_mask;
+    if ((key.size & text_flag) != 0 && key.text != nullptr && size > 8) {
+      std::vector<char> copy(key.text, key.text + size);  // the key may lie in the arena, which may move
+      text = storage_.allocate(size);
+      std::memcpy(&storage_.at<char>(text), copy.data(), size);
+    }
+    Node& node = storage_.at<Node>(ref);
+    node.key_bits = key.bits;
+    node.key_size = key.size;
+    node.key_text = text;
+  }
+
+  // A bucket of the next size; everything that refers to the node is told.
+  Ref grow_node(Ref old) {
+    uint16_t capacity = storage_.at<Node>(old).capacity;
+    uint16_t larger = static_cast<uint16_t>(capacity < 4 ? capacity + 2 : capacity + capacity / 2);
+    larger = std::min<uint16_t>(larger & ~1, bucket_capacity);
+    Ref ref = storage_.allocate(node_size(larger));
+    Node& node = storage_.at<Node>(ref);
+    std::memcpy(static_cast<void*>(&node), &storage_.at<Node>(old), node_size(capacity));
+    node.capacity = larger;
+    const Entry* entries = storage_.items<Node, Entry>(ref);
+    for (uint16_t i = 0; i < node.count; ++i) record_of(entries[i].slot).home = ref;
+    Partition& partition = partition_of(ref);
+    switch (partition.way) {
+      case Way::lower:
+      case Way::upper: *find_block(partition, old) = ref; break;
+      case Way::group: storage_.at<Group>(partition.details).node = ref; break;
+      default: storage_.refile(node.hash, old, ref);
+    }
+    storage_.release(old, node_size(capacity));
+    return ref;
+  }
+
+  Ref* find_block(const Partition& partition, Ref node) {
+    Ref* block = storage_.items<Blocks, Ref>(partition.details);
+    while (*block != node) ++block;
+    return block;
+  }
+
+  Record& record_of(Slot slot) { return storage_.at<Record>(storage_.place(slot).record); }
+
+  Partition& partition_at(Ref node, uint32_t index) {
+    uint32_t count;
+    return partition_list(node, count)[index];
+  }
+
+  // -- entries -----------------------------------------------------------------------------------------------------------
+
+  Ref attach(Ref node, Ref record) {
+    Slot slot = storage_.at<Record>(record).slot;
+    if (storage_.at<Node>(node).count == bucket_capacity) {
+      Ref last = storage_.at<Node>(node).chain;
+      if (last == 0 || storage_.at<Chunk>(last).count == chunk_capacity) last = append_chunk(node);
+      WideEntry* entries = storage_.items<Chunk, WideEntry>(last);
+      entries[storage_.at<Chunk>(last).count++] = make_wide_entry(slot, terms(record));
+      storage_.at<Record>(record).home = last;
+    } else {
+      if (storage_.at<Node>(node).count == storage_.at<Node>(node).capacity) node = grow_node(node);
+      storage_.items<Node, Entry>(node)[storage_.at<Node>(node).count++] = make_entry(slot, terms(record));
+      storage_.at<Record>(record).home = node;
+    }
+    ++storage_.at<Node>(node).total;
+    return node;
+  }
+
+  static constexpr size_t chunk_size = sizeof(Chunk) + chunk_capacity * sizeof(WideEntry);
+
+  Ref append_chunk(Ref node) {
+    Ref last = storage_.at<Node>(node).chain;
+    Ref ref = storage_.allocate(chunk_size);
+    Chunk& chunk = storage_.at<Chunk>(ref);
+    chunk.object = Object::chunk;
+    chunk.owner = node;
+    if (last == 0) {
+      chunk.next = chunk.previous = ref;
+    } else {
+      Ref first = storage_.at<Chunk>(last).next;
+      chunk.next = first;
+      chunk.previous = last;
+      storage_.at<Chunk>(last).next = ref;
+      storage_.at<Chunk>(first).previous = ref;
+    }
+    storage_.at<Node>(node).chain = ref;
+    return ref;
+  }
+
+  void remove_last_chunk(Ref node) {
+    Ref last = storage_.at<Node>(node).chain;
+    Chunk chunk = storage_.at<Chunk>(last);
+    storage_.at<Chunk>(chunk.previous).next = chunk.next;
+    storage_.at<Chunk>(chunk.next).previous = chunk.previous;
+    storage_.at<Node>(node).chain = chunk.previous == last ? 0 : chunk.previous;
+    storage_.release(last, chunk_size);
+  }
+
+  // Takes a filter's entry out; the last entry of the bucket fills the gap. Nodes that are left empty go.
+  void detach(Ref record) {
+    Ref home = storage_.at<Record>(record).home;
+    Slot slot = storage_.at<Record>(record).slot;
+    bool in_node = storage_.at<Node>(home).object == Object::node;
+    Ref node = in_node ? home : storage_.at<Chunk>(home).owner;
+    Ref last = storage_.at<Node>(node).chain;
+    if (in_node) {
+      Entry* gap = storage_.items<Node, Entry>(node);
+      while (gap->slot != slot) ++gap;
+      if (last == 0) {
+        *gap = storage_.items<Node, Entry>(node)[--storage_.at<Node>(node).count];
+      } else {
+        Slot filler = take_from_chain(last);
+        *gap = make_entry(filler, terms(storage_.place(filler).record));
+        record_of(filler).home = node;
+      }
+    } else {
+      WideEntry* gap = storage_.items<Chunk, WideEntry>(home);
+      while (gap->slot != slot) ++gap;
+      *gap = storage_.items<Chunk, WideEntry>(last)[storage_.at<Chunk>(last).count - 1];
+      record_of(take_from_chain(last)).home = home;
+    }
+    if (last != 0 && storage_.at<Chunk>(last).count == 0) remove_last_chunk(node);
+    --storage_.at<Node>(node).total;
+    prune(node);
+  }
+
+  Slot take_from_chain(Ref last) { return storage_.items<Chunk, WideEntry>(last)[--storage_.at<Chunk>(last).count].slot; }
+
+  void prune(Ref node) {
+    while (node != root_ && storage_.at<Node>(node).total == 0 && storage_.at<Node>(node).partitions == 0) {
+      Ref parent = storage_.at<Node>(node).parent;
+      if (!remove_child(node)) return;
+      node = parent;
+    }
+  }
+
+  // Whether the node's partition has gone with it, or at least the node.
+  bool remove_child(Ref ref) {
+    Node node = storage_.at<Node>(ref);
+    Partition& partition = partition_of(ref);
+    bool is_sorted = partition.way == Way::lower || partition.way == Way::upper;
+    if (is_sorted) {
+      Ref* first = storage_.items<Blocks, Ref>(partition.details);
+      Ref* block = find_block(partition, ref);
+      if (block == first && partition.children > 1) return false;  // it takes all that is below the second block
+      storage_.erase_item<Blocks, Ref>(partition.details, static_cast<size_t>(block - first));
+    } else if (partition.way != Way::group) {
+      storage_.unfile(node.hash, ref);
+      if (has_levels(partition.way)) leave_level(partition, level_of(partition.way, node.key_size));
+    }
+    uint32_t text = node.key_size & text_size_mask;
+    if (node.key_text != 0) storage_.release(node.key_text, text);
+    storage_.release(ref, node_size(node.capacity));
+    --nodes_;
+    if (--partition.children == 0) drop_partition(node.parent, partition);
+    return true;
+  }
+
+  void drop_partition(Ref node, Partition& partition) {
+    --partitions_[static_cast<size_t>(partition.way)];
+    switch (partition.way) {
+      case Way::cell:
+      case Way::prefix:
+      case Way::suffix:
+      case Way::contains: storage_.release_list<Levels, Level>(partition.details); break;
+      case Way::lower:
+      case Way::upper: storage_.release_list<Blocks, Ref>(partition.details); break;
+      case Way::group:
+        storage_.release(partition.details,
+                         sizeof(Group) + sizeof(Predicate) + storage_.at<Group>(partition.details).bytes);
+        break;
+      default: break;
+    }
+    Ref list = storage_.at<Node>(node).partitions;
+    size_t place = static_cast<size_t>(&partition - storage_.items<PartitionList, Partition>(list));
+    storage_.erase_item<PartitionList, Partition>(list, place);
+    if (storage_.at<PartitionList>(list).count == 0) {
+      storage_.release_list<PartitionList, Partition>(list);
+      storage_.at<Node>(node).partitions = 0;
+    }
+  }
+
+  // -- levels ------------------------------------------------------------------------------------------------------------
+
+  static bool has_levels(Way way) {
+    return way == Way::cell || way == Way::prefix || way == Way::suffix || way == Way::contains;
+  }
+
+  static int32_t level_of(Way way, uint32_t key_size) {
+    return static_cast<int32_t>(way == Way::cell ? key_size : key_size & text_size_mask);
+  }
+
+  size_t level_place(Ref list, int32_t level) {
+    if (list == 0) return 0;
+    const Level* levels = storage_.items<Levels, Level>(list);
+    const Level* end = levels + storage_.at<Levels>(list).count;
+    auto before = [](const Level& left, int32_t right) { return left.level < right; };
+    return static_cast<size_t>(std::lower_bound(levels, end, level, before) - levels);
+  }
+
+  void enter_level(Ref node, uint32_t index, int32_t level) {
+    Ref list = partition_at(node, index).details;
+    size_t place = level_place(list, level);
+    if (list == 0 || place == storage_.at<Levels>(list).count ||
+        storage_.items<Levels, Level>(list)[place].level != level) {
+      list = storage_.insert_item<Levels, Level>(list, place, {level, 0});
+      partition_at(node, index).details = list;
+    }
+    ++storage_.items<Levels, Level>(list)[place].nodes;
+  }
+
+  void leave_level(Partition& partition, int32_t level) {
+    size_t place = level_place(partition.details, level);
+    if (--storage_.items<Levels, Level>(partition.details)[place].nodes == 0) {
+      storage_.erase_item<Levels, Level>(partition.details, place);
+    }
+  }
+
+  // -- children ----------------------------------------------------------------------------------------------------------
+
+  void create_partition(Ref node, const Division& division) {
+    Partition partition{++last_partition_, division.name, division.way, division.family, 0, 0, 0, division.score};
+    if (division.way == Way::group) {
+      std::vector<char> literal(division.term.bytes, division.term.bytes);
+      Predicate predicate = *division.term.predicate;
+      if (has_literal(predicate.test) || predicate.test == Test::wide) {
+        std::string_view text = division.term.text();
+        literal.assign(text.begin(), text.end());
+        predicate.literal.offset = 0;
+      }
+      partition.details = storage_.allocate(sizeof(Group) + sizeof(Predicate) + literal.size());
+      Ref child = allocate_node(node, partition.id, 2);
+      storage_.at<Group>(partition.details) = {child, static_cast<uint32_t>(literal.size())};
+      Predicate* stored = storage_.items<Group, Predicate>(partition.details);
+      *stored = predicate;
+      if (!literal.empty()) std::memcpy(reinterpret_cast<char*>(stored + 1), literal.data(), literal.size());
+      partition.children = 1;
+    } else if (division.way == Way::lower || division.way == Way::upper) {
+      Ref child = allocate_node(node, partition.id, 2);
+      bool is_text = (division.family & text_types) != 0;
+      set_key(child, is_text ? text_key({}, false, 0) : Key{bits_of(-detail::infinity), 0, nullptr, 0});
+      partition.details = storage_.insert_item<Blocks, Ref>(0, 0, child);
+      partition.children = 1;
+    }
+    Ref list = storage_.at<Node>(node).partitions;
+    size_t place = list == 0 ? 0 : storage_.at<PartitionList>(list).count;
+    list = storage_.insert_item<PartitionList, Partition>(list, place, partition);
+    storage_.at<Node>(node).partitions = list;
+    ++partitions_[static_cast<size_t>(division.way)];
+  }
+
+  // A partition that no filter chose, because others suited all of them better, goes again.
+  void drop_if_unused(Ref node, uint32_t id) {
+    uint32_t count;
+    Partition* partition = partition_list(node, count);
+    Partition* end = partition + count;
+    while (partition != end && partition->id != id) ++partition;
+    if (partition == end) return;
+    if (partition->children == 0) {
+      drop_partition(node, *partition);
+    } else if (partition->way == Way::group) {
+      prune(storage_.at<Group>(partition->details).node);
+    } else if (partition->way == Way::lower || partition->way == Way::upper) {
+      prune(storage_.items<Blocks, Ref>(partition->details)[0]);
+    }
+  }
+
+  // The child that the record belongs to, made if need be.
+  Ref enter(Ref node, uint32_t index, Ref record, size_t term) {
+    Partition partition = partition_at(node, index);
+    FilterTerms all = terms(record);
+    Ref child;
+    if (partition.way == Way::lower || partition.way == Way::upper) {
+      child = enter_block(partition, all.term(term));
+    } else if (partition.way == Way::group) {
+      child = storage_.at<Group>(partition.details).node;
+    } else {
+      Key key = partition.way == Way::contains ? choose_window(partition, all.term(term)) : key_for(partition, all.term(term));
+      child = find_child(partition.id, key);
+      if (child == 0) child = make_child(node, index, key);
+    }
+    if (term < marked_terms) {
+      storage_.at<Record>(record).used |= 1u << term;
+      bool is_settled = is_settled_by(partition.way, *terms(record).term(term).predicate);
+      if (is_settled) storage_.at<Record>(record).satisfied |= 1u << term;
+    }
+    return child;
+  }
+
+  static Key key_for(const Partition& partition, const Term& term) {
+    Key key;
+    way_key(partition.way, term, key);
+    return key;
+  }
+
+  Ref find_child(uint32_t partition, const Key& key) const {
+    View all = storage_.view();
+    Ref found = 0;
+    all.find(filed_hash(partition, key), [&](Ref ref) {
+      const Node& node = all.at<Node>(ref);
+      if (!all.is_child(node, partition, key)) return false;
+      found = ref;
+      return true;
+    });
+    return found;
+  }
+
+  Ref make_child(Ref node, uint32_t index, Key key) {
+    Partition partition = partition_at(node, index);
+    bool has_text = (key.size & text_flag) != 0 && key.text != nullptr;
+    std::string text(has_text ? key.text : "", has_text ? key.size & text_size_mask : 0);
+    if (has_text) key.text = text.data();  // it may lie in the arena, which may move
+    Ref child = allocate_node(node, partition.id, 2);
+    set_key(child, key);
+    uint32_t hash = filed_hash(partition.id, key);
+    storage_.at<Node>(child).hash = hash;
+    storage_.file(hash, child);
+    if (has_levels(partition.way)) enter_level(node, index, level_of(partition.way, key.size));
+    ++partition_at(node, index).children;
+    return child;
+  }
+
+  // Of a few windows of the needle, the one with the fewest filters.
+  Key choose_window(const Partition& partition, const Term& term) {
+    std::string_view needle = term.text();
+    size_t size = window_length(static_cast<uint32_t>(needle.size()));
+    size_t windows = needle.size() - size + 1, step = (windows + 7) / 8;
+    Key best;
+    uint32_t least = ~0u;
+    for (size_t start = 0; start < windows && least != 0; start += step) {
+      std::string_view window = needle.substr(start, size);
+      Key key = part_key(window, poly_hash(window));
+      Ref child = find_child(partition.id, key);
+      uint32_t total = child == 0 ? 0 : storage_.at<Node>(child).total + (storage_.at<Node>(child).partitions != 0 ? 1000 : 0);
+      if (total < least) {
+        least = total;
+        best = key;
+      }
+    }
+    return best;
+  }
+
+  // -- sorted blocks -------------------------------------------------------------------------------------------------------
+
+  // Whether the block begins above the bound.
+  bool begins_above(Ref block, const Partition& partition, const Bound& bound) {
+    const Node& node = storage_.at<Node>(block);
+    if ((partition.family & text_types) == 0) {
+      double begin;
+      std::memcpy(&begin, &node.key_bits, 8);
+      return begin > bound.number;
+    }
+    return key_text(node) > bound.text;
+  }
+
+  std::string_view key_text(const Node& node) {
+    uint32_t size = node.key_size & text_size_mask;
+    if (size <= 8) return {reinterpret_cast<const char*>(&node.key_bits), size};
+    return {&storage_.at<char>(node.key_text), size};
+  }
+
+  Ref enter_block(const Partition& partition, const Term& term) {
+    Bound bound;
+    bound_of(partition.way, term, bound);
+    return storage_.items<Blocks, Ref>(partition.details)[block_for(partition, bound)];
+  }
+
+  size_t block_for(const Partition& partition, const Bound& bound) {
+    const Ref* blocks = storage_.items<Blocks, Ref>(partition.details);
+    size_t low = 0, high = partition.children;
+    while (high - low > 1) {
+      size_t middle = (low + high) / 2;
+      (begins_above(blocks[middle], partition, bound) ? high : low) = middle;
+    }
+    return low;
+  }
+
+  Key bound_key(const Partition& partition, const Bound& bound) {
+    if ((partition.family & text_types) != 0) return text_key(bound.text, false, 0);
+    return {bits_of(bound.number), 0, nullptr, 0};
+  }
+
+  // Moves the upper half of an overfull block into a block of its own; false if all its bounds are the same.
+  bool split_block(Ref ref) {
+    Ref parent = storage_.at<Node>(ref).parent;
+    uint32_t count;
+    uint32_t index = static_cast<uint32_t>(&partition_of(ref) - partition_list(parent, count));
+    Partition partition = partition_at(parent, index);
+    std::vector<std::pair<Bound, Slot>> bounds;
+    for (Slot slot : slots_of(ref, most_at_once)) {
+      FilterTerms all = terms(storage_.place(slot).record);
+      int term = applicable_term(partition, all, *this);
+      Bound bound;
+      bound_of(partition.way, all.term(static_cast<size_t>(term)), bound);
+      bounds.push_back({bound, slot});
+    }
+    auto before = [](const auto& left, const auto& right) {
+      return std::tie(left.first.number, left.first.text) < std::tie(right.first.number, right.first.text);
+    };
+    std::sort(bounds.begin(), bounds.end(), before);
+    auto middle = std::upper_bound(bounds.begin(), bounds.end(), bounds[bounds.size() / 2], before);
+    if (middle == bounds.end()) middle = std::lower_bound(bounds.begin(), bounds.end(), bounds[bounds.size() / 2], before);
+    if (middle == bounds.begin()) return false;
+    std::vector<Slot> moving;
+    for (auto at = middle; at != bounds.end(); ++at) moving.push_back(at->second);
+    std::string text(middle->first.text);
+    Bound bound{middle->first.number, text};
+    Ref block = allocate_node(parent, partition.id, 2);
+    set_key(block, bound_key(partition, bound));
+    size_t place = block_for(partition, bound) + 1;
+    Ref list = storage_.insert_item<Blocks, Ref>(partition.details, place, block);
+    partition_at(parent, index).details = list;
+    ++partition_at(parent, index).children;
+    for (Slot slot : moving) {
+      Ref record = storage_.place(slot).record;
+      detach(record);
+      block = attach(block, record);
+    }
+    return true;
+  }
+
+  std::vector<Slot> slots_of(Ref node, size_t most) {
+    std::vector<Slot> slots;
+    const Entry* entries = storage_.items<Node, Entry>(node);
+    for (uint16_t i = 0; i < storage_.at<Node>(node).count; ++i) slots.push_back(entries[i].slot);
+    Ref last = storage_.at<Node>(node).chain;
+    for (Ref ref = last; ref != 0 && slots.size() < most;) {  // from the end, where the youngest are
+      const WideEntry* more = storage_.items<Chunk, WideEntry>(ref);
+      for (uint32_t i = 0; i < storage_.at<Chunk>(ref).count; ++i) slots.push_back(more[i].slot);
+      ref = storage_.at<Chunk>(ref).previous;
+      if (ref == last) break;
+    }
+    return slots;
+  }
+
+  static constexpr size_t most_at_once = 4096;  // filters that one update moves at most
+
+  Storage storage_;
+  Ref root_ = 0;
+  uint64_t nodes_ = 0;
+  uint32_t last_partition_ = 0;
+  std::array<uint64_t, ways> partitions_{};
+};
+
+}  // namespace palio

@@ -1,0 +1,274 @@
+"""Files of indexes: kept faithfully, the same for the same operations, and harmless whatever is in them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from palio import Constraint, Filter, Limits, Notification
+from palio.errors import CallerError, FileFormatError, PalioError, PeerError, ReadOnlyError
+from palio.matching import FilterIndex
+from tests.matching.populations import TEMPLATES, events, population
+from tests.matching.strategies import examples
+from tests.matching.twins import Twins
+
+ROOT = Path(__file__).parents[2]
+DEADLINE = 300
+EFFORT = examples(200).max_examples // 2  # 1 usually, 50 in a soak
+
+
+def run_worker(task: str, folder: Path, seed: int, count: int, **environment: str) -> list[str]:
+    """The lines that a task prints. A crash or a hang is reported with what the process said last."""
+    command = [sys.executable, "-m", "tests.matching.file_worker", task, str(folder), str(seed), str(count)]
+    printed = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE * EFFORT,
+        check=False,
+    )
+    assert printed.returncode == 0, f"{task} {seed} ended with {printed.returncode}:\n{printed.stderr[-4000:]}"
+    return printed.stdout.split()
+
+
+SMALL = [Filter.parse('event = "alarm" and level > 3'), Filter.parse('x * "needle"'), Filter(), Filter.parse("x any")]
+
+
+@pytest.fixture
+def small() -> bytes:
+    return FilterIndex(SMALL).dumps()
+
+
+@pytest.fixture
+def large() -> bytes:
+    return FilterIndex(population(Random(1), "mixture", 1500)).dumps()
+
+
+# -- kept faithfully ---------------------------------------------------------------------------------------------------
+
+
+def test_dump_writes_what_dumps_returns(tmp_path):
+    index = FilterIndex(SMALL)
+    path = tmp_path / "index"
+    index.dump(path)
+    assert type(index.dumps()) is bytes
+    assert path.read_bytes() == index.dumps()
+    index.dump(str(path))
+    assert path.read_bytes() == index.dumps()
+    assert [each.name for each in tmp_path.iterdir()] == ["index"]
+
+
+def test_a_dump_is_a_copy(tmp_path):
+    """What happens to the index afterwards does not reach the file."""
+    index = FilterIndex()
+    first, second = index.add_many([Filter(), Filter()])
+    index.dump(tmp_path / "index")
+    opened = FilterIndex.open(tmp_path / "index")
+    index.remove(first)
+    index.add(Filter())
+    for each in (opened, FilterIndex.open(tmp_path / "index")):
+        assert each.match(Notification()) == [first, second]
+
+
+def test_opening_twice(tmp_path):
+    twins = Twins(population(Random(2), "mixture", 300))
+    notifications = events(Random(2), list(twins.scan._filters.values()), 20)
+    one, two = twins.reopened(tmp_path / "index"), FilterIndex.open(tmp_path / "index")
+    twins.check(notifications, one)
+    del one
+    twins.check(notifications, two)
+
+
+def test_the_file_was_deleted(tmp_path):
+    twins = Twins(population(Random(3), "mixture", 300))
+    notifications = events(Random(3), list(twins.scan._filters.values()), 20)
+    opened = twins.reopened(tmp_path / "index")
+    (tmp_path / "index").unlink()
+    twins.check(notifications, opened)
+
+
+def test_an_opened_index_is_read_only(tmp_path):
+    index = FilterIndex()
+    id = index.add(Filter())
+    index.dump(tmp_path / "index")
+    before = (tmp_path / "index").read_bytes()
+    opened = FilterIndex.open(tmp_path / "index")
+    for change in (
+        lambda: opened.add(Filter()),
+        lambda: opened.add_many([Filter()]),
+        lambda: opened.remove(id),
+    ):
+        with pytest.raises(ReadOnlyError) as caught:
+            change()
+        assert isinstance(caught.value, CallerError)
+    assert opened.match(Notification()) == [id]
+    assert (tmp_path / "index").read_bytes() == before
+
+
+def test_a_file_that_may_not_be_written(tmp_path):
+    path = tmp_path / "index"
+    FilterIndex(SMALL).dump(path)
+    path.chmod(0o400)
+    assert FilterIndex.open(path).match_any(Notification())
+
+
+def test_the_largest_names_and_literals_are_kept(tmp_path):
+    limits = Limits(name_bytes=100_000, literal_bytes=100_000)
+    name, literal = "n" * 100_000, "é" * 50_000
+    index = FilterIndex([Filter([Constraint(name, "*", literal)])], limits=limits)
+    index.dump(tmp_path / "index")
+    opened = FilterIndex.open(tmp_path / "index", limits=limits)
+    assert opened.match_any(Notification({name: f"a{literal}b"}))
+    assert not opened.match_any(Notification({name: literal[1:]}))
+
+
+def test_dumping_over_an_opened_file(tmp_path):
+    """The opened index goes on with what it had; in place, the file would change or vanish under it."""
+    assert set(run_worker("overwritten", tmp_path, 4, 20)) == {"answered"}
+
+
+@pytest.mark.parametrize("seed", range(EFFORT))
+def test_the_same_operations_give_the_same_bytes(tmp_path, seed):
+    """Under any seed of Python's hashes, and twice in one process."""
+    first = run_worker("digest", tmp_path, seed, 4, PYTHONHASHSEED="1")
+    second = run_worker("digest", tmp_path, seed, 4, PYTHONHASHSEED="2")
+    assert first == second
+    assert len(set(first)) == 4
+
+
+@pytest.mark.parametrize("template", sorted(TEMPLATES)[::7])
+def test_the_same_operations_give_the_same_bytes_in_one_process(template):
+    def build() -> bytes:
+        index = FilterIndex()
+        ids = index.add_many(population(Random(5), template, 200))
+        for id in ids[::3]:
+            index.remove(id)
+        return index.dumps()
+
+    first, unrelated, second = build(), FilterIndex(population(Random(6), template, 50)), build()
+    assert first == second != unrelated.dumps()
+
+
+# -- what is no such file ----------------------------------------------------------------------------------------------
+
+
+def refused(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    with pytest.raises(FileFormatError) as caught:
+        FilterIndex.open(path)
+    assert isinstance(caught.value, PeerError)
+    assert isinstance(caught.value, ValueError)
+    assert str(caught.value)
+    path.unlink()
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        FilterIndex.open(tmp_path / "missing")
+    with pytest.raises((OSError, PalioError)):
+        FilterIndex.open(tmp_path)
+    with pytest.raises(OSError):
+        FilterIndex().dump(tmp_path / "missing" / "index")
+
+
+@pytest.mark.parametrize("wrong", [None, 5.5, ["index"], Filter()], ids=repr)
+def test_paths_that_are_none(wrong):
+    with pytest.raises((CallerError, TypeError)):
+        FilterIndex.open(wrong)
+    with pytest.raises((CallerError, TypeError)):
+        FilterIndex().dump(wrong)
+
+
+FOREIGN: dict[str, Callable[[], bytes]] = {
+    "empty": lambda: b"",
+    "one byte": lambda: b"\0",
+    "zeros": lambda: bytes(65_536),
+    "ones": lambda: b"\xff" * 65_536,
+    "text": lambda: b"event = alarm\n" * 1000,
+    "random": lambda: Random(9).randbytes(65_536),
+    "encoded notification": lambda: bytes.fromhex("920182a56576656e74a5616c61726da56c6576656c05"),
+    "arrow": lambda: (
+        pa.ipc.new_file(sink := pa.BufferOutputStream(), pa.schema([("x", pa.int64())])).close()
+        or sink.getvalue().to_pybytes()
+    ),
+    "this program": lambda: Path(__file__).read_bytes(),
+    "a library": lambda: Path(sys.executable).read_bytes()[:200_000],
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_foreign_files(tmp_path, kind):
+    refused(tmp_path / "index", FOREIGN[kind]())
+
+
+def test_small_files_cut_anywhere(tmp_path, small):
+    step = max(1, len(small) // 1500)
+    places = {*range(0, len(small), step), *range(min(300, len(small))), *range(max(0, len(small) - 64), len(small))}
+    for size in sorted(places):
+        refused(tmp_path / "index", small[:size])
+
+
+def test_large_files_cut_at_boundaries(tmp_path, large):
+    boundaries = {unit * number for unit in (64, 512, 4096, 65_536) for number in range(20)} | {len(large)}
+    boundaries |= {len(large) * part // 16 for part in range(16)} | {len(large) // 16 * 16, len(large) // 4096 * 4096}
+    for size in {place + d for place in boundaries for d in (-1, 0, 1) if 0 <= place + d < len(large)}:
+        refused(tmp_path / "index", large[:size])
+
+
+def test_every_bit_of_the_magic(tmp_path, small):
+    """Whatever the first eight bytes are, they are what tells such files from others."""
+    for bit in range(64):
+        changed = bytearray(small)
+        changed[bit // 8] ^= 1 << bit % 8
+        refused(tmp_path / "index", bytes(changed))
+
+
+@pytest.mark.parametrize("word", [2, 4, 8])
+def test_the_other_byte_order(tmp_path, small, word):
+    """As a machine of the other byte order would have written the numbers, with the magic as it is or swapped."""
+    small += bytes(-len(small) % word)
+    swapped = b"".join(small[place : place + word][::-1] for place in range(0, len(small), word))
+    refused(tmp_path / "index", swapped)
+    refused(tmp_path / "index", small[:8] + swapped[8:])
+
+
+def test_bodies_without_a_header(tmp_path, large):
+    for size in (8, 16, 32, 64, 128):
+        refused(tmp_path / "index", large[size:])
+
+
+def test_files_that_grew(tmp_path, small):
+    """Refused, or read as they were; the bytes at the end are nobody's."""
+    path = tmp_path / "index"
+    expected = FilterIndex(SMALL).match(Notification(x="a needle"))
+    for extra in (b"\0", bytes(16), bytes(4096), b"\xff" * 5000, small):
+        path.write_bytes(small + extra)
+        with suppress(FileFormatError):
+            assert FilterIndex.open(path).match(Notification(x="a needle")) == expected
+        path.unlink()
+
+
+def test_pieces_of_files(tmp_path):
+    """Headers before nothing but zeros, and the beginning of one index before the rest of another."""
+    outcomes = run_worker("pieces", tmp_path, 8, 1)
+    assert len(outcomes) > 50
+    assert set(outcomes) <= {"refused", "failed", "answered"}
+
+
+@pytest.mark.parametrize("seed", [100 * worker + run for worker in range(4) for run in range(EFFORT)])
+def test_damaged_files(tmp_path, seed):
+    """Thousands of files with damage anywhere: a typed error or numbers, never a crash, a hang or another error."""
+    outcomes = run_worker("flips", tmp_path, seed, 1000)
+    assert len(outcomes) == 1000
+    assert set(outcomes) <= {"refused", "failed", "answered"}
+    assert "refused" in outcomes
