@@ -75,6 +75,7 @@ class TakenBatch {
       no_batch(std::string("an object of type ") + Py_TYPE(object.ptr())->tp_name +
                " exports no Arrow array; pass a record batch, such as a pyarrow.RecordBatch");
     }
+    if (PyType_Check(object.ptr())) no_batch("a class is no record batch; pass an instance of it");
     nb::object pair = method();
     if (!PyTuple_Check(pair.ptr()) || PyTuple_GET_SIZE(pair.ptr()) != 2) {
       no_batch("__arrow_c_array__ gave no pair of capsules; its Arrow export is broken");

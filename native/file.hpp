@@ -27,6 +27,7 @@ struct FileHeader {
   uint32_t level;
   Ref root;
   uint64_t has_generations;
+  Census census;
   uint64_t content_hash;
   uint64_t header_hash;  // of all before it
 };
@@ -63,6 +64,7 @@ void write_index(const Index& index, Put put) {
   header.nodes = view.nodes;
   header.root = view.root;
   header.has_generations = view.has_generations;
+  header.census = index.census();
   const Region* regions[] = {&storage.arena(), &storage.table(), &storage.directory()};
   for (const Region* region : regions) header.content_hash ^= hash_bytes(region->data(), region->size());
   header.header_hash = hash_bytes(&header, offsetof(FileHeader, header_hash));
@@ -106,6 +108,7 @@ class MappedFile {
   ~MappedFile() { munmap(data_, size_); }
 
   const View& view() const { return view_; }
+  const Census& census() const { return static_cast<const FileHeader*>(data_)->census; }
   const void* data() const { return data_; }
   size_t size() const { return size_; }
 

@@ -10,6 +10,12 @@
 
 namespace palio {
 
+struct Census {
+  uint64_t names;
+  std::array<uint64_t, ways> partitions;
+  uint64_t refiled;
+};
+
 class Index : private Tree {
  public:
   using Id = uint64_t;  // the slot, and above it how often the slot was used before
@@ -68,10 +74,7 @@ class Index : private Tree {
   void observe(const Event& event) { sample_.observe(event); }
 
   size_t size() const { return filters_; }
-  size_t nodes() const { return nodes_; }
-  size_t names() const { return storage_.names(); }
-  const std::array<uint64_t, ways>& partitions() const { return partitions_; }
-  uint64_t refiled() const { return refiled_; }
+  Census census() const { return {storage_.names(), partitions_, refiled_}; }
   const Storage& storage() const { return storage_; }
 
  private:

@@ -190,22 +190,15 @@ class PyIndex {
     return shared_.memory_usage();
   }
 
-  nb::dict stats() {
+  // Filters, names, nodes, partitions by their way, filters refiled, bytes.
+  nb::tuple stats() {
     Reading hold(shared_.lock);
-    nb::dict result;
+    const char* names[] = {"equal", "cell", "lower", "upper", "prefix", "suffix", "contains", "name", "group"};
     View view = shared_.view();
-    result["filters"] = view.filters;
-    result["nodes"] = view.nodes;
-    result["bytes"] = shared_.memory_usage();
-    if (!shared_.is_mapped()) {
-      const char* names[] = {"equal", "cell", "lower", "upper", "prefix", "suffix", "contains", "name", "group"};
-      nb::dict partitions;
-      for (size_t i = 0; i < ways; ++i) partitions[names[i]] = shared_.index().partitions()[i];
-      result["partitions"] = partitions;
-      result["names"] = shared_.index().names();
-      result["refiled"] = shared_.index().refiled();
-    }
-    return result;
+    Census census = shared_.census();
+    nb::dict partitions;
+    for (size_t i = 0; i < ways; ++i) partitions[names[i]] = census.partitions[i];
+    return nb::make_tuple(view.filters, census.names, view.nodes, partitions, census.refiled, shared_.memory_usage());
   }
 
   nb::bytes dumps() {
@@ -318,10 +311,12 @@ void register_index(nb::module_& module) {
       .def(nb::init<const std::string&>(), nb::arg("path"))
       .def("add", [](PyIndex& index, nb::handle filter, uint64_t constraints, uint64_t name_bytes,
                      uint64_t literal_bytes) { return index.add(filter, {constraints, name_bytes, literal_bytes}); },
-           nb::arg("filter"), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"))
+           nb::arg("filter").none(), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"))
       .def("add_many", [](PyIndex& index, nb::handle filters, uint64_t constraints, uint64_t name_bytes,
                           uint64_t literal_bytes) { return index.add_many(filters, {constraints, name_bytes, literal_bytes}); },
-           nb::arg("filters"), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"))
+           nb::arg("filters").none(), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"),
+           nb::sig("def add_many(self, filters: collections.abc.Iterable[palio.model.Filter], constraints: int, "
+                   "name_bytes: int, literal_bytes: int) -> list[int]"))
       .def("remove", &PyIndex::remove, nb::arg("id"))
       .def("contains", &PyIndex::contains, nb::arg("id"))
       .def("match", [](PyIndex& index, const nb::dict& attributes) { return index.match(attributes, false); },
@@ -342,7 +337,7 @@ void register_index(nb::module_& module) {
              BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
              return index.match_batch(batch, bodies, limits, most, after_row, after_id);
            },
-           nb::arg("batch"), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
            nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"), nb::arg("most"),
            nb::arg("after_row"), nb::arg("after_id"),
            nb::sig("def match_batch(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, "
@@ -354,13 +349,14 @@ void register_index(nb::module_& module) {
              BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
              return index.match_counts(batch, bodies, limits);
            },
-           nb::arg("batch"), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
            nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
            nb::sig("def match_counts(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, "
                    "value_bytes: int, payload_bytes: int, document_bytes: int) -> Column"))
       .def("size", &PyIndex::size)
       .def("memory_usage", &PyIndex::memory_usage)
-      .def("stats", &PyIndex::stats)
+      .def("stats", &PyIndex::stats,
+           nb::sig("def stats(self) -> tuple[int, int, int, dict[str, int], int, int]"))
       .def("dumps", &PyIndex::dumps)
       .def("dump", &PyIndex::dump, nb::arg("path"))
       .def("is_whole", &PyIndex::is_whole);

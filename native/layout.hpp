@@ -173,6 +173,7 @@ struct Place {  // of a filter, by slot
   Ref record;   // or zero
   uint32_t generation;
 };
+constexpr uint32_t most_generation = 0x7FFFFFFF;  // ids are positive 64-bit integers
 
 struct alignas(granule) Bucket {  // of the table that finds names and nodes by hash
   uint32_t hashes[7];

@@ -95,7 +95,11 @@ struct Workspace {
     if (begin != end && end[-1] >= view.slots) View::damaged();
     ids.assign(begin, end);
     if (!view.has_generations) return;
-    for (uint64_t& id : ids) id |= static_cast<uint64_t>(view.places[id].generation) << 32;
+    for (uint64_t& id : ids) {
+      uint64_t generation = view.places[id].generation;
+      if (generation > most_generation) View::damaged();
+      id |= generation << 32;
+    }
     std::sort(ids.begin(), ids.end());
   }
 };
@@ -113,6 +117,7 @@ class SharedIndex {
   const MappedFile& file() const { return *file_; }
   View view() const { return index_ ? index_->view() : file_->view(); }
 
+  Census census() const { return index_ ? index_->census() : file_->census(); }
   size_t memory_usage() const { return index_ ? index_->storage().used_bytes() : file_->size(); }
 
   // The index as a file, piece by piece: put(data, size).

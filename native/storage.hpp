@@ -152,7 +152,7 @@ class Storage {
   // The slot may be used again, for another filter and with another generation.
   void give_slot(Slot slot) {
     place(slot).record = 0;
-    if (++place(slot).generation < most_generations) free_slots_.push_back(slot);
+    if (++place(slot).generation < most_generation) free_slots_.push_back(slot);
   }
 
   // -- names -------------------------------------------------------------------------------------------------------------
@@ -185,7 +185,6 @@ class Storage {
 
  private:
   static constexpr uint64_t most_slots = 0xFFFFFFF0;
-  static constexpr uint32_t most_generations = 0x7FFFFFFF;
 
   // Granules for a size, and the number of its list of free pieces: exact up to a kibibyte, then four steps an octave.
   static std::pair<size_t, size_t> size_class(size_t size) {

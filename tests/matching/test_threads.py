@@ -222,20 +222,6 @@ def test_answers_while_another_thread_updates(ways, seed):
         assert writer.index.match(notification) == history.answers[event][-1]
 
 
-@pytest.mark.usefixtures("restless")
-@pytest.mark.parametrize("seed", range(EFFORT))
-def test_a_batch_sees_one_state(seed):
-    """All rows of a batch agree on the state, not only each row with some state."""
-    random = Random(seed)
-    updates = [Update([Filter()]) for _ in range(300)] + [Update([], number) for number in range(300)]
-    notifications = [Notification(x=number) for number in range(200)]
-    writer = Writer(FilterIndex(population(random, "mixture", 300)), updates)
-    calls: list[list[Answer]] = []
-    start = {id for notification in notifications for id in writer.index.match(notification)}
-    run_threads(writer.run, lambda: read(writer, ways_to_ask(notifications)["batch"], calls))
-    for call in calls:
-        assert len({tuple(id for id in answer.ids if id not in start) for answer in call}) == 1
-
 
 @pytest.mark.usefixtures("restless")
 def test_several_threads_match_one_index_that_rests():

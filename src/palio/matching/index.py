@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from itertools import count
 from typing import NamedTuple
 
 from palio import _core
@@ -22,6 +23,8 @@ class Continuation(NamedTuple):
 
     row: int
     id: int
+    index: int
+    """Which index it belongs to."""
 
 
 class BatchMatches(NamedTuple):
@@ -64,7 +67,7 @@ class FilterIndex:
     that holds for each row. Batches let other threads run.
     """
 
-    __slots__ = ("_batch_limits", "_body_limits", "_core", "_filter_limits", "limits")
+    __slots__ = ("_batch_limits", "_body_limits", "_core", "_filter_limits", "_number", "limits")
 
     def __init__(self, filters: Iterable[Filter] = (), *, limits: Limits = DEFAULT_LIMITS) -> None:
         self._attach(_core.Index(), limits)
@@ -74,6 +77,7 @@ class FilterIndex:
         expect_limits(limits)
         self.limits = limits
         self._core = core
+        self._number = next(_NUMBERS)
         self._filter_limits = _words(limits.constraints, limits.name_bytes, limits.literal_bytes)
         self._body_limits = _words(limits.attributes, limits.name_bytes, limits.value_bytes, limits.payload_bytes)
         self._batch_limits = (*self._body_limits, *_words(limits.document_bytes))
@@ -88,6 +92,8 @@ class FilterIndex:
         >>> FilterIndex().add_many([Filter.parse("x = 1"), Filter.parse("x = 2")])
         [0, 1]
         """
+        if not isinstance(filters, Iterable):
+            raise CallerError(f"{brief(filters)} is no iterable of filters; add takes a single one")
         return self._core.add_many(filters, *self._filter_limits)
 
     def remove(self, id: int) -> None:
@@ -96,12 +102,9 @@ class FilterIndex:
 
     def match(self, notification: Notification) -> list[int]:
         """The ids of the filters that match, ascending."""
-        try:
-            attributes = notification._attributes
-        except AttributeError:
+        if notification.__class__ is not Notification:
             expect(notification, Notification)
-            raise
-        return self._core.match(attributes)
+        return self._core.match(notification._attributes)
 
     def match_any(self, notification: Notification) -> bool:
         """Whether at least one filter matches."""
@@ -133,11 +136,11 @@ class FilterIndex:
         ([(0, 0), (2, 0), (2, 1)], None)
         """
         most = MAX_INTEGER if limit is None else _check_limit(limit)
-        row, id = (-1, 0) if after is None else _check_continuation(after)
+        row, id = (-1, 0) if after is None else self._check_continuation(after)
         rows, ids, last_row, last_id = self._core.match_batch(
             batch, _check_column(bodies), *self._batch_limits, most, row, id
         )
-        return BatchMatches(rows, ids, None if last_row < 0 else Continuation(last_row, last_id))
+        return BatchMatches(rows, ids, None if last_row < 0 else Continuation(last_row, last_id, self._number))
 
     def match_counts(self, batch: object, *, bodies: str | None = None) -> _core.Column:
         """How many filters match each row of an Arrow record batch.
@@ -148,6 +151,11 @@ class FilterIndex:
         [1, 0, 2]
         """
         return self._core.match_counts(batch, _check_column(bodies), *self._batch_limits)
+
+    def _check_continuation(self, after: Continuation) -> tuple[int, int]:
+        if not isinstance(after, Continuation) or after.index != self._number:
+            raise CallerError(f"after: {brief(after)} is no Continuation of this index; pass what match_batch returned")
+        return after.row, after.id
 
     def dumps(self) -> bytes:
         """The index as the bytes of a file that :meth:`open` can use as it is."""
@@ -178,7 +186,7 @@ class FilterIndex:
 
     def stats(self) -> IndexStats:
         """What the index is made of."""
-        return IndexStats(**self._core.stats())
+        return IndexStats(*self._core.stats())
 
     def __len__(self) -> int:
         return self._core.size()
@@ -191,6 +199,7 @@ class FilterIndex:
 
 
 _IDS = 2**63
+_NUMBERS = count(1)
 
 
 def _words(*limits: int) -> tuple[int, ...]:
@@ -210,12 +219,6 @@ def _check_limit(limit: int) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise CallerError(f"limit: {brief(limit)} is no positive integer; leave it out to get all pairs")
     return min(limit, MAX_INTEGER)
-
-
-def _check_continuation(after: Continuation) -> Continuation:
-    if not isinstance(after, Continuation):
-        raise CallerError(f"after: {brief(after)} is no Continuation; pass the one that match_batch returned")
-    return after
 
 
 def _check_column(bodies: str | None) -> str | None:
