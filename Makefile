@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench soak soak-relations soak-codec soak-matching lock stubs clean
+.PHONY: help setup run test lint bench sanitize soak soak-relations soak-codec soak-matching lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ lint: $(VENV)/.dev ## Check style, types and layers
 bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 	$(BIN)/palio bench model
 	$(BIN)/palio bench match
+
+sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
+	scripts/sanitize
 
 soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec or matching
 

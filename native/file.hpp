@@ -78,25 +78,62 @@ void write_index(const Index& index, Put put) {
   for (const Region* region : regions) put_aligned(region->data(), region->size());
 }
 
-// A file mapped for reading. Only its header is looked at when it is opened; whatever lies behind it is checked when a
-// match comes to it, because a file may say anything.
+// What an index needs to know of a file of its own kind. Only the header is looked at; whatever lies behind it is checked
+// when a match comes to it, because a file may say anything.
+inline View view_of_file(const uint8_t* data, size_t size) {
+  if (size < sizeof(FileHeader)) throw FileFailure("too short to be an index");
+  FileHeader header;
+  std::memcpy(&header, data, sizeof header);
+  if (std::memcmp(header.magic, file_magic, sizeof file_magic) != 0) throw FileFailure("not an index of Palio");
+  if (header.byte_order != byte_order_mark) throw FileFailure("written on a machine with another byte order");
+  if (header.version != file_version) {
+    throw FileFailure("version " + std::to_string(header.version) + " of the format; this release reads version " +
+                      std::to_string(file_version) + ", so dump the index again with it");
+  }
+  if (header.header_hash != hash_bytes(&header, offsetof(FileHeader, header_hash))) {
+    throw FileFailure("damaged: its header does not add up");
+  }
+  if (header.file_size != size) throw FileFailure("truncated or extended: its size is not what its header says");
+  auto fits = [&](uint64_t offset, uint64_t count, uint64_t each) {
+    return offset % file_alignment == 0 && offset <= size && count <= (size - offset) / each;
+  };
+  bool sound = fits(header.arena_offset, header.arena_size, 1) &&
+               fits(header.table_offset, header.buckets, sizeof(Bucket)) &&
+               fits(header.directory_offset, header.slots, sizeof(Place)) && header.level < 32 &&
+               header.buckets >= uint64_t{1} << header.level && header.buckets <= uint64_t{2} << header.level &&
+               header.filters <= header.slots && header.nodes <= header.arena_size / granule;
+  if (!sound) throw FileFailure("damaged: its header contradicts itself");
+  View view;
+  view.arena = data + header.arena_offset;
+  view.arena_size = header.arena_size;
+  view.buckets = reinterpret_cast<const Bucket*>(data + header.table_offset);
+  view.table = {header.buckets, header.items, header.level};
+  view.places = reinterpret_cast<const Place*>(data + header.directory_offset);
+  view.slots = header.slots;
+  view.filters = header.filters;
+  view.nodes = header.nodes;
+  view.root = header.root;
+  view.has_generations = header.has_generations != 0;
+  return view;
+}
+
+// A file mapped for reading.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
     int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file < 0) throw std::system_error(errno, std::generic_category(), path);
     struct stat about;
-    bool known = fstat(file, &about) == 0;
-    size_ = known ? static_cast<size_t>(about.st_size) : 0;
-    bool is_file = known && S_ISREG(about.st_mode);
-    if (is_file && size_ >= sizeof(FileHeader)) data_ = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
+    bool is_file = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
+    size_ = is_file ? static_cast<size_t>(about.st_size) : 0;
+    if (size_ > 0) data_ = mmap(nullptr, size_, PROT_READ, MAP_SHARED, file, 0);
     int problem = errno;
     close(file);
     if (!is_file) throw FileFailure("not a regular file");
-    if (size_ < sizeof(FileHeader)) throw FileFailure("too short to be an index");
+    if (size_ == 0) throw FileFailure("too short to be an index");
     if (data_ == MAP_FAILED) throw std::system_error(problem, std::generic_category(), path);
     try {
-      check();
+      view_ = view_of_file(static_cast<const uint8_t*>(data_), size_);
     } catch (...) {
       munmap(data_, size_);
       throw;
@@ -108,57 +145,23 @@ class MappedFile {
   ~MappedFile() { munmap(data_, size_); }
 
   const View& view() const { return view_; }
-  const Census& census() const { return static_cast<const FileHeader*>(data_)->census; }
+  const Census& census() const { return header().census; }
   const void* data() const { return data_; }
   size_t size() const { return size_; }
 
   // Whether the contents are what was written; reads all of the file.
   bool is_whole() const {
-    const FileHeader& header = *static_cast<const FileHeader*>(data_);
-    uint64_t hash = hash_bytes(at(header.arena_offset), header.arena_size) ^
-                    hash_bytes(at(header.table_offset), header.buckets * sizeof(Bucket)) ^
-                    hash_bytes(at(header.directory_offset), header.slots * sizeof(Place));
-    return hash == header.content_hash;
+    auto hash = [&](uint64_t offset, uint64_t size) {
+      return hash_bytes(static_cast<const uint8_t*>(data_) + offset, size);
+    };
+    uint64_t content = hash(header().arena_offset, header().arena_size) ^
+                       hash(header().table_offset, header().buckets * sizeof(Bucket)) ^
+                       hash(header().directory_offset, header().slots * sizeof(Place));
+    return content == header().content_hash;
   }
 
  private:
-  const uint8_t* at(uint64_t offset) const { return static_cast<const uint8_t*>(data_) + offset; }
-
-  void check() {
-    const FileHeader& header = *static_cast<const FileHeader*>(data_);
-    if (std::memcmp(header.magic, file_magic, sizeof file_magic) != 0) throw FileFailure("not an index of Palio");
-    if (header.byte_order != byte_order_mark) throw FileFailure("written on a machine with another byte order");
-    if (header.version != file_version) {
-      throw FileFailure("version " + std::to_string(header.version) + " of the format; this release reads version " +
-                        std::to_string(file_version) + ", so dump the index again with it");
-    }
-    if (header.header_hash != hash_bytes(&header, offsetof(FileHeader, header_hash))) {
-      throw FileFailure("damaged: its header does not add up");
-    }
-    if (header.file_size != size_) throw FileFailure("truncated or extended: its size is not what its header says");
-    bool sound = fits(header.arena_offset, header.arena_size, 1) &&
-                 fits(header.table_offset, header.buckets, sizeof(Bucket)) &&
-                 fits(header.directory_offset, header.slots, sizeof(Place)) && header.level < 32 &&
-                 header.buckets >= uint64_t{1} << header.level && header.buckets <= uint64_t{2} << header.level &&
-                 header.filters <= header.slots && header.nodes <= header.arena_size / granule;
-    if (!sound) throw FileFailure("damaged: its header contradicts itself");
-    view_.arena = at(header.arena_offset);
-    view_.arena_size = header.arena_size;
-    view_.buckets = reinterpret_cast<const Bucket*>(at(header.table_offset));
-    view_.table.buckets = header.buckets;
-    view_.table.items = header.items;
-    view_.table.level = header.level;
-    view_.places = reinterpret_cast<const Place*>(at(header.directory_offset));
-    view_.slots = header.slots;
-    view_.filters = header.filters;
-    view_.nodes = header.nodes;
-    view_.root = header.root;
-    view_.has_generations = header.has_generations != 0;
-  }
-
-  bool fits(uint64_t offset, uint64_t count, uint64_t each) const {
-    return offset % file_alignment == 0 && offset <= size_ && count <= (size_ - offset) / each;
-  }
+  const FileHeader& header() const { return *static_cast<const FileHeader*>(data_); }
 
   void* data_ = MAP_FAILED;
   size_t size_ = 0;

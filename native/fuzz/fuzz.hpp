@@ -1,0 +1,52 @@
+// What the fuzz targets share. They have the form that libFuzzer knows, and a driver of their own for other compilers.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "shared_index.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+// Valid inputs to begin with, and what must be put right after a mutation so that it gets past the first check.
+std::vector<std::string> seeds();
+void repair(std::string& input);
+
+namespace palio::fuzz {
+
+inline Value any_value(std::mt19937& random) {
+  static const std::vector<std::string> texts = {"", "a", "ab", "abc", "alarm", "https://example.org/a/b?c", std::string(40, 'x')};
+  const std::string& text = texts[random() % texts.size()];
+  switch (random() % 6) {
+    case 0: return Value::of_boolean(random() % 2 != 0);
+    case 1: return Value::of_integer(random() % 3 == 0 ? (int64_t{1} << 53) + static_cast<int64_t>(random() % 3)
+                                                       : static_cast<int64_t>(random() % 100));
+    case 2: return Value::of_real(static_cast<double>(random() % 200) / 2);
+    case 3: return Value::of_time(static_cast<int64_t>(random() % 100));
+    case 4: return Value::of_bytes(text);
+    default: return Value::of_string(text);
+  }
+}
+
+// Filters of all operators on a few names; enough of them make an index divide itself in all its ways.
+inline void fill(Index& index, std::mt19937& random, size_t filters) {
+  Compiled compiled;
+  for (size_t i = 0; i < filters; ++i) {
+    std::vector<Constraint> constraints;
+    for (size_t c = random() % 4; c > 0; --c) {
+      Constraint constraint{index.name_id("n" + std::to_string(random() % 6)), Operator::eq, 0, any_value(random)};
+      TypeMask type = mask_of(constraint.literal.type);
+      constraint.types = (type & number_types) != 0 ? number_types : type;
+      bool is_string = constraint.literal.type == Type::string;
+      constraint.op = static_cast<Operator>(random() % (is_string ? 14 : 6));
+      if (constraint.op >= Operator::any) constraint.types = all_types;
+      constraints.push_back(constraint);
+    }
+    compiled.compile(constraints);
+    index.add(compiled);
+  }
+}
+
+}  // namespace palio::fuzz

@@ -1,0 +1,49 @@
+// Hostile files: a match against whatever a file says ends, within bounds, or with a failure.
+#include "fuzz.hpp"
+
+using namespace palio;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  // Copied to an address like that of a mapped file; the sanitizer guards its end.
+  std::vector<uint64_t> aligned((size + 15) / 8);
+  uint8_t* begin = reinterpret_cast<uint8_t*>(aligned.data());
+  begin += reinterpret_cast<uintptr_t>(begin) % 16;
+  std::memcpy(begin, data, size);
+  try {
+    View view = view_of_file(begin, size);
+    Workspace workspace;
+    std::mt19937 random(1);
+    for (int i = 0; i < 8; ++i) {
+      workspace.matcher.event.clear();
+      for (int n = 0; n < 6; ++n) {
+        const NameObject* known = view.find_name("n" + std::to_string(n));
+        if (known != nullptr && random() % 4 != 0) workspace.matcher.event.add(known->id, fuzz::any_value(random));
+      }
+      workspace.run(view, false);
+    }
+  } catch (const FileFailure&) {
+  }
+  return 0;
+}
+
+std::vector<std::string> seeds() {
+  std::vector<std::string> all;
+  for (size_t filters : {0, 5, 40, 400, 3000}) {
+    std::mt19937 random(static_cast<unsigned>(filters));
+    Index index;
+    fuzz::fill(index, random, filters);
+    std::string file;
+    write_index(index, [&](const void* data, size_t size) { file.append(static_cast<const char*>(data), size); });
+    all.push_back(file);
+  }
+  return all;
+}
+
+void repair(std::string& input) {
+  if (input.size() < sizeof(FileHeader)) return;
+  FileHeader header;
+  std::memcpy(&header, input.data(), sizeof header);
+  header.file_size = input.size();
+  header.header_hash = hash_bytes(&header, offsetof(FileHeader, header_hash));
+  std::memcpy(input.data(), &header, sizeof header);
+}
