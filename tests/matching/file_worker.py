@@ -107,6 +107,23 @@ def flips(folder: Path, seed: int, count: int) -> Iterator[str]:
         path.unlink()  # never change a file that may still be mapped
 
 
+def cuts(folder: Path, seed: int, count: int) -> Iterator[str]:
+    """Cut a small file almost everywhere, and a large one where an end is likely."""
+    path = folder / "cut"
+    for number in range(count):
+        (one, notifications), (other, _) = built(seed + number, 12), built(seed + number, 1500)
+        small, large = one.dumps(), other.dumps()
+        places = {*range(0, len(small), max(1, len(small) // 1500)), *range(300), *range(len(small) - 64, len(small))}
+        boundaries = {unit * number for unit in (64, 512, 4096, 65_536) for number in range(20)} | {len(large)}
+        boundaries |= {len(large) * part // 16 for part in range(16)} | {len(large) // 4096 * 4096}
+        edges = {place + d for place in boundaries for d in (-1, 0, 1)}
+        for whole, sizes in ((small, places), (large, edges)):
+            for size in sorted(size for size in sizes if 0 <= size < len(whole)):
+                path.write_bytes(whole[:size])
+                yield try_file(path, notifications)
+                path.unlink()
+
+
 def pieces(folder: Path, seed: int, count: int) -> Iterator[str]:
     """Put files together from the beginning of one and the rest of another, or of nothing."""
     path = folder / "pieces"
@@ -150,6 +167,7 @@ def digest(folder: Path, seed: int, count: int) -> Iterator[str]:
 
 TASKS: dict[str, Callable[[Path, int, int], Iterator[str]]] = {
     "flips": flips,
+    "cuts": cuts,
     "pieces": pieces,
     "overwritten": overwritten,
     "digest": digest,

@@ -281,7 +281,15 @@ def short_needles(random: Random) -> Maker:
 
 @template
 def long_needles(random: Random) -> Maker:
-    return lambda: Filter([Constraint("x", "*", "".join(random.choices("ab", k=random.choice(LENGTHS))))])
+    """Many begin alike and differ only far behind, where a comparison of their first bytes does not look."""
+    stem = "".join(random.choices("ab", k=70))
+
+    def make() -> Filter:
+        length = random.choice(LENGTHS)
+        tail = "".join(random.choices("ab", k=random.choice([0, 1, 1, length])))
+        return Filter([Constraint("x", "*", (stem[: length - len(tail)] + tail))])
+
+    return make
 
 
 @template
@@ -417,7 +425,7 @@ def population(random: Random, template: str, size: int) -> list[Filter]:
 
 
 def event(random: Random, filters: Sequence[Filter]) -> Notification:
-    """A notification at the edges of one filter or two, mostly within the first."""
+    """A notification at the edges of one filter or two: mostly within, otherwise just outside or without the name."""
     attributes: dict[str, Value] = {}
     for filter in random.sample(filters, min(len(filters), random.choice([1, 1, 2]))):
         strict = random.random() < 0.7
@@ -427,7 +435,8 @@ def event(random: Random, filters: Sequence[Filter]) -> Notification:
             if strict and fitting:
                 attributes.setdefault(name, random.choice(fitting))
             elif not strict and random.random() < 0.8:
-                attributes.setdefault(name, random.choice(values))
+                misses = [value for value in values if value not in fitting]
+                attributes.setdefault(name, random.choice(misses or values))
     if random.random() < 0.2:
         attributes.setdefault(random.choice([*NAMES, "unknown"]), random.choice(OTHERS))
     if attributes and random.random() < 0.1:

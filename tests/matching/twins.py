@@ -77,6 +77,7 @@ def drain(index: FilterIndex, batch: object, limit: int, bodies: str | None = No
         page = index.match_batch(batch, bodies=bodies, limit=limit, after=after)
         found = pairs_of(page)
         assert len(found) <= limit
+        assert not pairs or not found or found[0] > pairs[-1], "a page that goes back"
         pairs += found
         after = page.continuation
         if after is None:
