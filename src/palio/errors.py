@@ -57,6 +57,10 @@ class DuplicateNameError(CallerError):
     """The same attribute name was given twice."""
 
 
+class UnknownElementError(CallerError):
+    """Something was to be taken out of a collection that does not hold it."""
+
+
 class LimitError(CallerError):
     """Something is larger than a configured limit.
 
