@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Constraint, Operator
-from palio.matching.features import Form, describe, may_cover, reverse_hull
+from palio.matching.features import Form, describe, may_cover, part_of, reverse_hull, texts_of
 from palio.model.sets.valueset import ValueSet, conjunction, disjunction
 from tests.matching.populations import constraints_on
 from tests.model.strategies import EVERY_STRING, string_constraints
@@ -26,13 +26,16 @@ def check(wide: ValueSet, narrow: ValueSet) -> bool:
     if outside.members:
         assert inside.members
         assert all(member in outside.members for member in inside.members)
-    if outside.kind[1] in (Form.RANGE, Form.SUFFIX):
-        assert not outside.outer[0] > inside.inner[0]
-        assert not outside.outer[1] < inside.inner[1]
+    if outside.outers:
+        low, high = inside.inner
+        holding = [start for start, end in outside.outers if not start > low and not end < high]
+        assert len(holding) == 1
     if outside.kind[1] == Form.SUFFIX:
         (low, high), (least, most) = reverse_hull(wide.string), reverse_hull(narrow.string)
         assert not low > least
         assert not high < most
+    if part_of(wide.string):
+        assert any(part_of(wide.string) in text for text in texts_of(narrow.string))
     return True
 
 

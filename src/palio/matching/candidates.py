@@ -16,13 +16,13 @@ it is first asked for, and kept up to date from then on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import product
+from math import prod
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from palio.matching.dominance import DominanceTree, Place
 from palio.matching.features import (
     ABSENT,
-    MIXED,
     Feature,
     Form,
     Hull,
@@ -30,11 +30,14 @@ from palio.matching.features import (
     covered_kinds,
     covering_kinds,
     describe,
+    part_of,
     reverse_hull,
+    texts_of,
 )
 from palio.model.advertisement import Advertisement
 from palio.model.filter import Filter
 from palio.model.sets.intervals import Boundary
+from palio.model.sets.strings import StringSet
 
 E = TypeVar("E", Filter, Advertisement)
 Token = tuple[str, Kind]
@@ -43,6 +46,9 @@ Signature = tuple[Token, ...]
 _MOST_VIEWS: Final = 8
 """Views of a group that are made to measure for a question; further questions make do with simpler ones."""
 _MOST_PLANS: Final = 4096
+_MOST_PLACES: Final = 16
+"""Places of one box in a tree."""
+_GRAM: Final = 3
 
 
 class Entry(Generic[E]):
@@ -58,13 +64,17 @@ class Entry(Generic[E]):
         self.parent: Entry[E] | None = None
         self.children: dict[Entry[E], None] = {}
 
-    def outer(self, name: str, backwards: bool) -> Hull:
-        """The interval that holds the set of a name."""
-        return reverse_hull(self.element.value_sets()[name].string) if backwards else self.features[name].outer
+    def outers(self, name: str, backwards: bool) -> tuple[Hull, ...]:
+        """Intervals that together hold the set of a name."""
+        return (reverse_hull(self.string(name)),) if backwards else self.features[name].outers
 
     def inner(self, name: str, backwards: bool) -> Hull:
-        """The interval that is inside that of any set which covers this name's."""
-        return reverse_hull(self.element.value_sets()[name].string) if backwards else self.features[name].inner
+        """An interval that is inside one of those of any set which covers this name's."""
+        return reverse_hull(self.string(name)) if backwards else self.features[name].inner
+
+    def string(self, name: str) -> StringSet:
+        """The strings that are allowed for a name."""
+        return self.element.value_sets()[name].string
 
 
 class _Spec(NamedTuple):
@@ -76,71 +86,141 @@ class _Spec(NamedTuple):
     """Names whose only value is part of the key."""
     few: str | None = None
     """A name with a few values, one of which completes the key."""
+    part: str | None = None
+    """A name with strings of which a part completes the key."""
     intervals: tuple[tuple[str, bool], ...] = ()
     """Names and whether their strings are read backwards."""
+
+
+_Key = tuple[Boundary, ...]
+_Placed = tuple[Entry[E], int]
+"""An entry may be in several places of a tree, one for each of its intervals."""
 
 
 class _View(Generic[E]):
     """The boxes of a group, in cells by value and in each cell by interval."""
 
-    __slots__ = ("_cells", "_spec")
+    __slots__ = ("_cells", "_lengths", "_spec")
 
     def __init__(self, spec: _Spec) -> None:
         self._spec = spec
-        self._cells: dict[tuple[Boundary, ...], DominanceTree[Entry[E]]] = {}
+        self._cells: dict[_Key, DominanceTree[_Placed[E]]] = {}
+        self._lengths: dict[int, int] = {}
+        """How many cells there are for texts of each length, if cells are by text."""
 
     def add(self, entry: Entry[E]) -> None:
-        keys = self._keys(entry)
-        if self._spec.few is not None and not self._spec.wide:
-            # A covered box has all its values among those asked for, so that one of them, the rarest, will do.
-            keys = [min(keys, key=self._count)]
-        place = self._stored_place(entry)
-        for key in keys:
-            self._cells.setdefault(key, DominanceTree()).add(entry, place)
+        places = self._stored_places(entry)
+        for key in self._chosen(self._keys(entry, is_wide=self._spec.wide), is_stored=True):
+            if key not in self._cells:
+                self._cells[key] = DominanceTree()
+                self._count_length(key, 1)
+            for number, place in enumerate(places):
+                self._cells[key].add((entry, number), place)
 
     def remove(self, entry: Entry[E]) -> None:
-        place = self._stored_place(entry)
-        for key in self._keys(entry):
+        places = self._stored_places(entry)
+        for key in self._keys(entry, is_wide=self._spec.wide):
             cell = self._cells.get(key)
-            if cell is not None and cell.remove(entry, place) and not len(cell):
-                del self._cells[key]
+            if cell is not None:
+                for number, place in enumerate(places):
+                    cell.remove((entry, number), place)
+                if not len(cell):
+                    del self._cells[key]
+                    self._count_length(key, -1)
 
     def estimate(self, asked: Entry[E]) -> int:
         """How many boxes a search may have to consider, leaving intervals aside."""
-        counts = map(self._count, self._keys(asked))
-        return min(counts) if self._spec.wide else sum(counts)
+        return sum(map(self._count, self._chosen(self._keys(asked, is_wide=not self._spec.wide), is_stored=False)))
 
     def search(self, asked: Entry[E]) -> Iterator[Entry[E]]:
-        keys = self._keys(asked)
-        if self._spec.wide and len(keys) > 1:
-            keys = [min(keys, key=self._count)]  # what covers has all the values, so any one of them will do
-        place = self._asked_place(asked)
-        return chain.from_iterable(self._cells[key].search(place) for key in keys if key in self._cells)
+        """Boxes among which are all that answer the question, each once."""
+        places = self._asked_places(asked)
+        for key in self._chosen(self._keys(asked, is_wide=not self._spec.wide), is_stored=False):
+            cell = self._cells.get(key)
+            if cell is not None:
+                for place in places:
+                    for entry, _ in cell.search(place):
+                        yield entry
 
-    def _count(self, key: tuple[Boundary, ...]) -> int:
+    def _count(self, key: _Key) -> int:
         cell = self._cells.get(key)
         return 0 if cell is None else len(cell)
 
-    def _keys(self, entry: Entry[E]) -> list[tuple[Boundary, ...]]:
-        features = entry.features
-        key: tuple[Boundary, ...] = tuple([features[name].members[0] for name in self._spec.ones])
-        if self._spec.few is None:
+    def _count_length(self, key: _Key, change: int) -> None:
+        if self._spec.part is not None and self._spec.wide:
+            length = len(key[-1])
+            self._lengths[length] = self._lengths.get(length, 0) + change
+            if not self._lengths[length]:
+                del self._lengths[length]
+
+    def _keys(self, entry: Entry[E], is_wide: bool) -> list[_Key]:
+        """The keys of a box that is on the covering side (``is_wide``) or on the covered one."""
+        spec, features = self._spec, entry.features
+        key: _Key = tuple([features[name].members[0] for name in spec.ones])
+        if spec.few is not None:
+            return [(*key, member) for member in features[spec.few].members]
+        if spec.part is None:
             return [key]
-        return [(*key, member) for member in features[self._spec.few].members]
+        string = entry.string(spec.part)
+        if not spec.wide:  # by short pieces of text
+            return [(*key, gram) for gram in _grams([part_of(string)] if is_wide else texts_of(string), is_wide)]
+        if is_wide:
+            return [(*key, part_of(string))]
+        return [(*key, text) for text in _substrings(texts_of(string), self._lengths)]
 
-    def _stored_place(self, entry: Entry[E]) -> Place:
-        if self._spec.wide:
-            return _ends([entry.outer(*interval) for interval in self._spec.intervals])
-        return _ends([entry.inner(*interval) for interval in self._spec.intervals])[::-1]
+    def _chosen(self, keys: list[_Key], is_stored: bool) -> list[_Key]:
+        """Of keys that are equally good one, the rarest.
 
-    def _asked_place(self, asked: Entry[E]) -> Place:
+        What covers has all values of what it covers, which therefore is known by any one of its values; and what
+        contains a text contains all pieces of that text, any one of which leads to it.
+        """
+        spec = self._spec
+        any_one = spec.few is not None and spec.wide is not is_stored
+        any_one = any_one or (spec.part is not None and not spec.wide and not is_stored)
+        return [min(keys, key=self._count)] if any_one and len(keys) > 1 else keys
+
+    def _stored_places(self, entry: Entry[E]) -> list[Place]:
         if self._spec.wide:
-            return _ends([asked.inner(*interval) for interval in self._spec.intervals])
-        return _ends([asked.outer(*interval) for interval in self._spec.intervals])[::-1]
+            return [_ends(hulls) for hulls in self._outers(entry)]
+        return [_ends([entry.inner(*interval) for interval in self._spec.intervals])[::-1]]
+
+    def _asked_places(self, asked: Entry[E]) -> list[Place]:
+        if self._spec.wide:
+            return [_ends([asked.inner(*interval) for interval in self._spec.intervals])]
+        return [_ends(hulls)[::-1] for hulls in self._outers(asked)]
+
+    def _outers(self, entry: Entry[E]) -> list[tuple[Hull, ...]]:
+        """The boxes of intervals that a box consists of, or one around all if they are many."""
+        outers = [entry.outers(*interval) for interval in self._spec.intervals]
+        if prod(map(len, outers)) <= _MOST_PLACES:
+            return list(product(*outers))
+        return [tuple((hulls[0][0], hulls[-1][1]) for hulls in outers)]
 
 
 def _ends(hulls: Sequence[Hull]) -> Place:
     return tuple([low for low, _ in hulls]), tuple([high for _, high in hulls])
+
+
+def _grams(texts: list[str], only_longest: bool) -> list[str]:
+    """The pieces of up to three characters, each once; or only the longest such pieces."""
+    found: dict[str, None] = {}
+    for text in texts:
+        longest = min(_GRAM, len(text))
+        for length in range(longest if only_longest else 1, longest + 1):
+            found.update(dict.fromkeys(text[start : start + length] for start in range(len(text) - length + 1)))
+    return list(found)
+
+
+def _substrings(texts: list[str], lengths: dict[int, int]) -> list[str]:
+    """The pieces of certain lengths, each once."""
+    return list(
+        dict.fromkeys(
+            text[start : start + length]
+            for text in texts
+            for length in lengths
+            for start in range(len(text) - length + 1)
+        )
+    )
 
 
 class _Group(Generic[E]):
@@ -187,16 +267,24 @@ def _simpler(spec: _Spec) -> list[_Spec]:
     by_value = [_Spec(wide, ones=(name,)) for name in spec.ones]
     if spec.few is not None:
         by_value.append(_Spec(wide, few=spec.few))
+    if spec.part is not None:
+        by_value.append(_Spec(wide, part=spec.part))
     return by_value or [_Spec(wide, intervals=(interval,)) for interval in spec.intervals[:1]] or [_Spec(wide)]
 
 
 def _specs(shared: Sequence[str], kinds: dict[str, Kind], wide: bool) -> list[_Spec]:
     """The questions to choose from, given the kinds of the covering box on the shared names."""
-    ones = tuple(name for name in shared if kinds[name] not in (ABSENT, MIXED) and kinds[name][1] == Form.ONE)
-    intervals = [(name, False) for name in shared if kinds[name][1] in (Form.RANGE, Form.SUFFIX)]
-    intervals += [(name, True) for name in shared if kinds[name][1] == Form.SUFFIX]
-    spec = _Spec(wide, ones, None, tuple(intervals))
-    return [spec._replace(few=name) for name in shared if kinds[name][1] == Form.FEW] or [spec]
+    names: dict[str, list[str]] = {}
+    for name in shared:
+        if kinds[name] != ABSENT:
+            names.setdefault(kinds[name][1], []).append(name)
+    reversible = names.get(Form.SUFFIX, [])
+    intervals = [(name, False) for name in (*names.get(Form.RANGE, ()), *reversible)]
+    intervals += [(name, True) for name in reversible]
+    spec = _Spec(wide, tuple(names.get(Form.ONE, ())), intervals=tuple(intervals))
+    choices = [spec._replace(few=name) for name in names.get(Form.FEW, ())]
+    choices += [spec._replace(part=name) for name in names.get(Form.PART, ())]
+    return choices or [spec]
 
 
 class Index(Generic[E]):
