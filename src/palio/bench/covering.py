@@ -1,8 +1,8 @@
 """How the covering order grows: inserting, asking and removing at several sizes of the same population.
 
 Every round builds the order anew: it inserts a few elements, asks about them so that the index is kept up to date from
-the beginning, inserts the rest, asks about elements that are not in it, and removes a quarter. Times are those of the processor, for
-one thread, the best of several rounds. Canonical forms are computed beforehand and measured separately.
+the beginning, inserts the rest, asks about elements that are not in it, and removes a quarter. Times are those of the
+processor, for one thread, the best of several rounds. Canonical forms are computed beforehand and measured separately.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ it is first asked for, and kept up to date from then on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import product
+from itertools import combinations, product
 from math import prod
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -85,7 +85,7 @@ class _Spec(NamedTuple):
     ones: tuple[str, ...] = ()
     """Names whose only value is part of the key."""
     few: str | None = None
-    """A name with a few values, one of which completes the key."""
+    """A name with a few values, one of which (or two, among covered boxes) completes the key."""
     part: str | None = None
     """A name with strings of which a part completes the key."""
     intervals: tuple[tuple[str, bool], ...] = ()
@@ -158,7 +158,11 @@ class _View(Generic[E]):
         spec, features = self._spec, entry.features
         key: _Key = tuple([features[name].members[0] for name in spec.ones])
         if spec.few is not None:
-            return [(*key, member) for member in features[spec.few].members]
+            members = features[spec.few].members
+            if spec.wide:
+                return [(*key, member) for member in members]
+            pairs = [(*key, *pair) for pair in combinations(sorted(members), 2)]
+            return [*pairs, *((*key, member) for member in members)] if is_wide or not pairs else pairs
         if spec.part is None:
             return [key]
         string = entry.string(spec.part)
@@ -171,8 +175,8 @@ class _View(Generic[E]):
     def _chosen(self, keys: list[_Key], is_stored: bool) -> list[_Key]:
         """Of keys that are equally good one, the rarest.
 
-        What covers has all values of what it covers, which therefore is known by any one of its values; and what
-        contains a text contains all pieces of that text, any one of which leads to it.
+        What covers has all values of what it covers, which therefore is known by any one (or two) of its values; and
+        what contains a text contains all pieces of that text, any one of which leads to it.
         """
         spec = self._spec
         any_one = spec.few is not None and spec.wide is not is_stored

@@ -29,8 +29,13 @@ class _Node(Generic[T]):
 
     def __init__(self, items: dict[T, Place], depth: int) -> None:
         self.size = self.built = len(items)
-        self.least: Vector = tuple(map(min, zip(*(firsts for firsts, _ in items.values()), strict=True)))
-        self.most: Vector = tuple(map(max, zip(*(seconds for _, seconds in items.values()), strict=True)))
+        self.least: Vector
+        self.most: Vector
+        if len(items) == 1:  # as in most cells of an index
+            ((self.least, self.most),) = items.values()
+        else:
+            self.least = tuple(map(min, zip(*[firsts for firsts, _ in items.values()], strict=True)))
+            self.most = tuple(map(max, zip(*[seconds for _, seconds in items.values()], strict=True)))
         self.items = items
         self.left: _Node[T] | None = None
         self.right: _Node[T] | None = None
