@@ -158,11 +158,7 @@ class _View(Generic[E]):
         spec, features = self._spec, entry.features
         key: _Key = tuple([features[name].members[0] for name in spec.ones])
         if spec.few is not None:
-            members = features[spec.few].members
-            if spec.wide:
-                return [(*key, member) for member in members]
-            pairs = [(*key, *pair) for pair in combinations(sorted(members), 2)]
-            return [*pairs, *((*key, member) for member in members)] if is_wide or not pairs else pairs
+            return _value_keys(key, features[spec.few].members, spec.wide, is_wide)
         if spec.part is None:
             return [key]
         string = entry.string(spec.part)
@@ -203,6 +199,15 @@ class _View(Generic[E]):
 
 def _ends(hulls: Sequence[Hull]) -> Place:
     return tuple([low for low, _ in hulls]), tuple([high for _, high in hulls])
+
+
+def _value_keys(key: _Key, members: tuple[Boundary, ...], by_one: bool, is_wide: bool) -> list[_Key]:
+    """Keys by one member, or by two where there are two: covered sets are by two, so that fewer share a key."""
+    singles = [(*key, member) for member in members]
+    if by_one or len(members) == 1:
+        return singles
+    pairs = [(*key, *pair) for pair in combinations(sorted(members), 2)]
+    return [*pairs, *singles] if is_wide else pairs
 
 
 def _grams(texts: list[str], only_longest: bool) -> list[str]:
