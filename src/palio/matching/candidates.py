@@ -241,7 +241,8 @@ class _Group(Generic[E]):
         self.signature = signature
         self.entries: dict[Entry[E], None] = {}
         self._views: dict[_Spec, _View[E]] = {}
-        self._made_to_measure = 0
+        self._made_to_measure = {True: 0, False: 0}
+        """How many of them, for what covers and for what is covered."""
 
     def add(self, entry: Entry[E]) -> None:
         self.entries[entry] = None
@@ -256,10 +257,11 @@ class _Group(Generic[E]):
     def views(self, wanted: Sequence[_Spec]) -> list[_View[E]]:
         """Views that serve the question, as good as can be had."""
         if any(spec not in self._views for spec in wanted):
-            if self._made_to_measure >= _MOST_VIEWS:
+            wide = wanted[0].wide
+            if self._made_to_measure[wide] >= _MOST_VIEWS:
                 wanted = [simple for spec in wanted for simple in _simpler(spec)]
             else:
-                self._made_to_measure += 1
+                self._made_to_measure[wide] += 1
         return [self._view(spec) for spec in wanted]
 
     def _view(self, spec: _Spec) -> _View[E]:
@@ -310,7 +312,7 @@ class Index(Generic[E]):
         self._fewer_cover = kind is Filter
         """A filter that covers speaks of fewer names, an advertisement that covers speaks of more."""
         self._groups: dict[Signature, _Group[E]] = {}
-        self._by_need: dict[Token | None, dict[_Group[E], None]] = {None: {}}
+        self._by_need: dict[Token | None, dict[_Group[E], None]] = {}
         """Each group under one of its names and kinds, the one with fewest others; ``None`` if it has no names."""
         self._by_offer: dict[Token, dict[_Group[E], None]] = {}
         """Each group under all the names and kinds that it gets along with."""
@@ -368,9 +370,9 @@ class Index(Generic[E]):
     def _withdraw(self, group: _Group[E]) -> None:
         self._plans.clear()
         for need in (None, *group.signature):
-            self._by_need.get(need, {}).pop(group, None)
+            _discard(self._by_need, need, group)
         for token in self._offer(group.signature):
-            self._by_offer[token].pop(group)
+            _discard(self._by_offer, token, group)
 
     def _offer(self, signature: Signature) -> list[Token]:
         kin = covering_kinds if self._fewer_cover else covered_kinds
@@ -392,6 +394,18 @@ class Index(Generic[E]):
             return list(self._groups.values())
         lists = sorted((self._by_offer.get(token, {}) for token in signature), key=len)
         return [group for group in lists[0] if all(group in others for others in lists[1:])]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _discard(lists: dict[K, dict[V, None]], key: K, value: V) -> None:
+    """Take a value out of one of the lists, if it is there, and an empty list out of the others."""
+    if value in lists.get(key, ()):
+        del lists[key][value]
+        if not lists[key]:
+            del lists[key]
 
 
 def _questions(asked: Signature, stored: Signature, wide: bool, is_within: bool) -> list[_Spec]:
