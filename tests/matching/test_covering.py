@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from palio import Advertisement, Filter
+from palio import Advertisement, Constraint, Filter
 from palio.errors import CallerError, UnknownElementError
 from palio.matching import Change, CoveringOrder, candidates, dominance, features
 from tests.matching.populations import KINDS, NEVER, families, population
@@ -97,6 +97,8 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(candidates, "_MOST_VIEWS", 0 if smallest else 1)
         monkeypatch.setattr(features, "FEW", 1 if smallest else 2)
         monkeypatch.setattr(candidates, "_MOST_PLANS", 1)
+        monkeypatch.setattr(candidates, "_MOST_PLACES", 1 if smallest else 2)
+        monkeypatch.setattr(candidates, "_LONG", 2)
 
 
 @pytest.mark.usefixtures("sizes")
@@ -269,6 +271,20 @@ def test_removal_resurfaces_only_what_nothing_else_covers() -> None:
     order = CoveringOrder(Filter, [wide, other, low, high])
     assert order.maximal() == (wide,)
     assert order.remove(wide) == Change(True, (other, low), (wide,))
+
+
+def test_texts_of_any_length() -> None:
+    """Long texts are not indexed piece by piece, and what they contain is searched for rather than looked up."""
+    parts = [Filter([Constraint("x", "*", text)]) for text in ("needle", "hay" * 100, "a", "hayneedle", "other")]
+    long = Filter([Constraint("x", "=", "hay" * 1000 + "needle")])
+    brief = Filter([Constraint("x", "=", "needle")])
+    order = CoveringOrder(Filter, [*parts, long, brief])
+    assert order.maximal() == (parts[0], parts[2], parts[4])
+    assert order.covering(long) == (*parts[:4], long)
+    assert order.covered_by(parts[0]) == (parts[0], parts[3], long, brief)
+    assert order.covered_by(parts[1]) == (parts[1], long)
+    order.remove(long)
+    assert order.covered_by(parts[1]) == (parts[1],)
 
 
 @pytest.mark.parametrize("element", ["x > 3", None, Advertisement.parse("x > 3")])

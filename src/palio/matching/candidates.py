@@ -49,6 +49,9 @@ _MOST_PLANS: Final = 4096
 _MOST_PLACES: Final = 16
 """Places of one box in a tree."""
 _GRAM: Final = 3
+_LONG: Final = 256
+"""Characters of text from which on a box is not kept under all pieces of it: they would take too much memory."""
+_ANY_GRAM: Final = ""
 
 
 class Entry(Generic[E]):
@@ -161,12 +164,17 @@ class _View(Generic[E]):
             return _value_keys(key, features[spec.few].members, spec.wide, is_wide)
         if spec.part is None:
             return [key]
-        string = entry.string(spec.part)
-        if not spec.wide:  # by short pieces of text
+        return self._text_keys(key, entry.string(spec.part), is_wide)
+
+    def _text_keys(self, key: _Key, string: StringSet, is_wide: bool) -> list[_Key]:
+        if not self._spec.wide:  # by short pieces of text
             return [(*key, gram) for gram in _grams([part_of(string)] if is_wide else texts_of(string), is_wide)]
         if is_wide:
             return [(*key, part_of(string))]
-        return [(*key, text) for text in _substrings(texts_of(string), self._lengths)]
+        texts = texts_of(string)
+        if sum(map(len, texts)) * len(self._lengths) > 8 * len(self._cells):  # a search is quicker than a piece
+            return [cell for cell in self._cells if cell[:-1] == key and any(cell[-1] in text for text in texts)]
+        return [(*key, text) for text in _substrings(texts, self._lengths)]
 
     def _chosen(self, keys: list[_Key], is_stored: bool) -> list[_Key]:
         """Of keys that are equally good one, the rarest.
@@ -175,9 +183,11 @@ class _View(Generic[E]):
         what contains a text contains all pieces of that text, any one of which leads to it.
         """
         spec = self._spec
-        any_one = spec.few is not None and spec.wide is not is_stored
-        any_one = any_one or (spec.part is not None and not spec.wide and not is_stored)
-        return [min(keys, key=self._count)] if any_one and len(keys) > 1 else keys
+        if spec.few is not None and spec.wide is not is_stored:
+            return [min(keys, key=self._count)]
+        if spec.part is not None and not spec.wide and not is_stored:
+            return [min(keys, key=self._count), (*keys[0][:-1], _ANY_GRAM)]
+        return keys
 
     def _stored_places(self, entry: Entry[E]) -> list[Place]:
         if self._spec.wide:
@@ -212,6 +222,8 @@ def _value_keys(key: _Key, members: tuple[Boundary, ...], by_one: bool, is_wide:
 
 def _grams(texts: list[str], only_longest: bool) -> list[str]:
     """The pieces of up to three characters, each once; or only the longest such pieces."""
+    if not only_longest and sum(map(len, texts)) > _LONG:
+        return [_ANY_GRAM]
     found: dict[str, None] = {}
     for text in texts:
         longest = min(_GRAM, len(text))
