@@ -93,6 +93,8 @@ class _Spec(NamedTuple):
     """A name with strings of which a part completes the key."""
     intervals: tuple[tuple[str, bool], ...] = ()
     """Names and whether their strings are read backwards."""
+    fews: tuple[str, ...] = ()
+    """All names on which the covering box has a few values: comparing them is much quicker than ``covers``."""
 
 
 _Key = tuple[Boundary, ...]
@@ -143,7 +145,16 @@ class _View(Generic[E]):
             if cell is not None:
                 for place in places:
                     for entry, _ in cell.search(place):
-                        yield entry
+                        if not self._spec.fews or self._has_all_members(entry, asked):
+                            yield entry
+
+    def _has_all_members(self, entry: Entry[E], asked: Entry[E]) -> bool:
+        wide, narrow = (entry, asked) if self._spec.wide else (asked, entry)
+        for name in self._spec.fews:
+            members = wide.features[name].members
+            if not all(map(members.__contains__, narrow.features[name].members)):
+                return False
+        return True
 
     def _count(self, key: _Key) -> int:
         cell = self._cells.get(key)
@@ -304,8 +315,9 @@ def _specs(shared: Sequence[str], kinds: dict[str, Kind], wide: bool) -> list[_S
     reversible = names.get(Form.SUFFIX, [])
     intervals = [(name, False) for name in (*names.get(Form.RANGE, ()), *reversible)]
     intervals += [(name, True) for name in reversible]
-    spec = _Spec(wide, tuple(names.get(Form.ONE, ())), intervals=tuple(intervals))
-    choices = [spec._replace(few=name) for name in names.get(Form.FEW, ())]
+    fews = tuple(names.get(Form.FEW, ()))
+    spec = _Spec(wide, tuple(names.get(Form.ONE, ())), intervals=tuple(intervals), fews=fews)
+    choices = [spec._replace(few=name) for name in fews]
     choices += [spec._replace(part=name) for name in names.get(Form.PART, ())]
     return choices or [spec]
 
