@@ -68,8 +68,9 @@ def _measure(
         walk = min(_seconds(_walk, chosen, asked[:_WALKS])[0] for _ in range(_ROUNDS)) / _WALKS
         costs = {operation: min(each[operation] for each in rounds) for operation in rounds[0]}
         for operation, cost in {"canonical form": _Cost(canonical * size, size), **costs}.items():
-            known[size, operation] = cost.seconds
             half = known.get((size // 2, operation))
+            if operation in costs:  # canonical forms are measured once, for all sizes
+                known[size, operation] = cost.seconds
             yield {
                 "population": population,
                 "size": size,
