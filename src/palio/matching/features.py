@@ -134,7 +134,7 @@ def describe(allowed: ValueSet) -> Feature:
 
     >>> from palio import Filter
     >>> describe(Filter.parse("x >= 3 and x < 7").value_sets()["x"]).inner
-    (3.0, 6.999999999999999)
+    (3, 6.999999999999999)
     >>> describe(Filter.parse("x = 'a'").value_sets()["x"]).members
     ('a',)
     """
