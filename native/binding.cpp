@@ -105,6 +105,7 @@ void raise_as_python(const std::exception_ptr& pointer, void*) {
 NB_MODULE(_core, module) {
   PyDateTime_IMPORT;
   module.doc() = "The compiled core of Palio; use it through the packages that wrap it.";
+  nb::set_leak_warnings(false);  // an index in a global variable lives until the process ends, and may
   nb::register_exception_translator(raise_as_python);
   module.def("decode_body", &decode_body, nb::arg("data"), nb::kw_only(), nb::arg("attributes"), nb::arg("name_bytes"),
              nb::arg("value_bytes"), nb::arg("payload_bytes"),

@@ -65,6 +65,10 @@ class UnsupportedColumnError(CallerError):
     """A column of an Arrow batch whose type has no counterpart among the six; the message says what to cast it to."""
 
 
+class UnknownElementError(CallerError):
+    """Something was to be taken out of a collection that does not hold it."""
+
+
 class LimitError(CallerError):
     """Something is larger than a configured limit.
 

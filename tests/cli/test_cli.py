@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from palio.bench import timing
+from palio.bench import covering, timing
 from palio.cli.main import palio
 
 
@@ -87,3 +87,49 @@ def test_bench_model_as_a_table() -> None:
     assert "a second" in shown
     assert "not containing" in shown
     assert "…" not in shown
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(covering, "_ROUNDS", 1)
+    monkeypatch.setattr(covering, "_QUESTIONS", 20)
+
+
+@pytest.mark.usefixtures("small")
+def test_bench_covering_as_json() -> None:
+    report = json.loads(invoke("bench", "covering", "--sizes", "200,100", "--json"))
+    assert report["benchmark"] == "covering"
+    assert [row["size"] for row in report["results"][::5]] == [100, 200] * len(covering.POPULATIONS)
+    assert list(dict.fromkeys(row["population"] for row in report["results"])) == list(covering.POPULATIONS)
+    operations = ["canonical form", "insert", "covering", "covered_by", "remove"]
+    assert [row["operation"] for row in report["results"]] == operations * 2 * len(covering.POPULATIONS)
+    for row in report["results"]:
+        assert row["microseconds"] > 0
+        assert row["times_walk"] > 0
+        is_first = row["size"] == 100 or row["operation"] == "canonical form"
+        assert row["times_half"] == "" if is_first else row["times_half"] > 0
+    maximal = [row["answers"] for row in report["results"] if row["operation"] == "insert" and row["size"] == 200]
+    assert all(0 < count <= 200 for count in maximal)
+
+
+@pytest.mark.usefixtures("small")
+def test_bench_covering_of_one_population_as_a_table() -> None:
+    shown = invoke("bench", "covering", "--sizes", "100", "--population", "sites")
+    assert "of a walk" in shown
+    assert "covered_by" in shown
+    assert "stock" not in shown
+    assert "…" not in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["--sizes", "1000,many"], "give integers of at least 100"),
+        (["--sizes", "99"], "give integers of at least 100"),
+        (["--population", "martians"], "'martians' is none of stock, areas, sites, topics, mixed, advertisements"),
+    ],
+)
+def test_bench_covering_refuses_nonsense(arguments: list[str], problem: str) -> None:
+    result = CliRunner().invoke(palio, ["bench", "covering", *arguments])
+    assert result.exit_code == 2
+    assert problem in " ".join(result.output.replace("│", "").split())

@@ -1,0 +1,438 @@
+"""Where to look for what covers a filter or an advertisement, and for what it covers.
+
+Both are boxes: a set of values for each name. In both, a box covers another when on certain *shared* names its sets
+cover the other's: the covering filter's names, the covered advertisement's names. An :class:`Index` misses no pair and
+leaves most others out, in three steps:
+
+* Boxes with the same names and the same kinds of sets (``features.Kind``) form a *group*. From names and kinds alone it
+  is clear which groups can hold an answer.
+* Within a group, single values on the shared names are looked up in a dictionary.
+* Intervals are searched in a tree (``dominance.py``).
+
+How a group is organized depends on the names and kinds that the question is about. Such a :class:`_View` is built when
+it is first asked for, and kept up to date from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from math import prod
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from palio.matching.dominance import DominanceTree, Place
+from palio.matching.features import (
+    ABSENT,
+    Feature,
+    Form,
+    Hull,
+    Kind,
+    covered_kinds,
+    covering_kinds,
+    describe,
+    part_of,
+    reverse_hull,
+    texts_of,
+)
+from palio.model.advertisement import Advertisement
+from palio.model.filter import Filter
+from palio.model.sets.intervals import Boundary
+from palio.model.sets.strings import StringSet
+
+E = TypeVar("E", Filter, Advertisement)
+Token = tuple[str, Kind]
+Signature = tuple[Token, ...]
+
+_MOST_VIEWS: Final = 8
+"""Views of a group that are made to measure for a question; further questions make do with simpler ones."""
+_MOST_PLANS: Final = 4096
+_MOST_PLACES: Final = 16
+"""Places of one box in a tree."""
+_GRAM: Final = 3
+_LONG: Final = 256
+"""Characters of text from which on a box is not kept under all pieces of it: they would take too much memory."""
+_ANY_GRAM: Final = ""
+
+
+class Entry(Generic[E]):
+    """An element of an order, or one that is asked about, with what indexes need to know of it."""
+
+    __slots__ = ("children", "element", "features", "number", "parent", "signature")
+
+    def __init__(self, element: E, number: int = -1) -> None:
+        self.element: E = element
+        self.number = number
+        self.features: dict[str, Feature] = {name: describe(each) for name, each in element.value_sets().items()}
+        self.signature: Signature = tuple((name, feature.kind) for name, feature in self.features.items())
+        self.parent: Entry[E] | None = None
+        self.children: dict[Entry[E], None] = {}
+
+    def outers(self, name: str, backwards: bool) -> tuple[Hull, ...]:
+        """Intervals that together hold the set of a name."""
+        return (reverse_hull(self.string(name)),) if backwards else self.features[name].outers
+
+    def inner(self, name: str, backwards: bool) -> Hull:
+        """An interval that is inside one of those of any set which covers this name's."""
+        return reverse_hull(self.string(name)) if backwards else self.features[name].inner
+
+    def string(self, name: str) -> StringSet:
+        """The strings that are allowed for a name."""
+        return self.element.value_sets()[name].string
+
+
+class _Spec(NamedTuple):
+    """How a view is organized: which names by value, and which by interval."""
+
+    wide: bool
+    """Whether the question is for boxes that cover (else for covered ones)."""
+    ones: tuple[str, ...] = ()
+    """Names whose only value is part of the key."""
+    few: str | None = None
+    """A name with a few values, one of which (or two, among covered boxes) completes the key."""
+    part: str | None = None
+    """A name with strings of which a part completes the key."""
+    intervals: tuple[tuple[str, bool], ...] = ()
+    """Names and whether their strings are read backwards."""
+    fews: tuple[str, ...] = ()
+    """All names on which the covering box has a few values: comparing them is much quicker than ``covers``."""
+
+
+_Key = tuple[Boundary, ...]
+_Placed = tuple[Entry[E], int]
+"""An entry may be in several places of a tree, one for each of its intervals."""
+
+
+class _View(Generic[E]):
+    """The boxes of a group, in cells by value and in each cell by interval."""
+
+    __slots__ = ("_cells", "_lengths", "_spec")
+
+    def __init__(self, spec: _Spec) -> None:
+        self._spec = spec
+        self._cells: dict[_Key, DominanceTree[_Placed[E]]] = {}
+        self._lengths: dict[int, int] = {}
+        """How many cells there are for texts of each length, if cells are by text."""
+
+    def add(self, entry: Entry[E]) -> None:
+        places = self._stored_places(entry)
+        for key in self._chosen(self._keys(entry, is_wide=self._spec.wide), is_stored=True):
+            if key not in self._cells:
+                self._cells[key] = DominanceTree()
+                self._count_length(key, 1)
+            for number, place in enumerate(places):
+                self._cells[key].add((entry, number), place)
+
+    def remove(self, entry: Entry[E]) -> None:
+        places = self._stored_places(entry)
+        for key in self._keys(entry, is_wide=self._spec.wide):
+            cell = self._cells.get(key)
+            if cell is not None:
+                for number, place in enumerate(places):
+                    cell.remove((entry, number), place)
+                if not len(cell):
+                    del self._cells[key]
+                    self._count_length(key, -1)
+
+    def estimate(self, asked: Entry[E]) -> int:
+        """How many boxes a search may have to consider, leaving intervals aside."""
+        return sum(map(self._count, self._chosen(self._keys(asked, is_wide=not self._spec.wide), is_stored=False)))
+
+    def search(self, asked: Entry[E]) -> Iterator[Entry[E]]:
+        """Boxes among which are all that answer the question, each once."""
+        places = self._asked_places(asked)
+        for key in self._chosen(self._keys(asked, is_wide=not self._spec.wide), is_stored=False):
+            cell = self._cells.get(key)
+            if cell is not None:
+                for place in places:
+                    for entry, _ in cell.search(place):
+                        if not self._spec.fews or self._has_all_members(entry, asked):
+                            yield entry
+
+    def _has_all_members(self, entry: Entry[E], asked: Entry[E]) -> bool:
+        wide, narrow = (entry, asked) if self._spec.wide else (asked, entry)
+        for name in self._spec.fews:
+            members = wide.features[name].members
+            if not all(map(members.__contains__, narrow.features[name].members)):
+                return False
+        return True
+
+    def _count(self, key: _Key) -> int:
+        cell = self._cells.get(key)
+        return 0 if cell is None else len(cell)
+
+    def _count_length(self, key: _Key, change: int) -> None:
+        if self._spec.part is not None and self._spec.wide:
+            length = len(key[-1])
+            self._lengths[length] = self._lengths.get(length, 0) + change
+            if not self._lengths[length]:
+                del self._lengths[length]
+
+    def _keys(self, entry: Entry[E], is_wide: bool) -> list[_Key]:
+        """The keys of a box that is on the covering side (``is_wide``) or on the covered one."""
+        spec, features = self._spec, entry.features
+        key: _Key = tuple([features[name].members[0] for name in spec.ones])
+        if spec.few is not None:
+            return _value_keys(key, features[spec.few].members, spec.wide, is_wide)
+        if spec.part is None:
+            return [key]
+        return self._text_keys(key, entry.string(spec.part), is_wide)
+
+    def _text_keys(self, key: _Key, string: StringSet, is_wide: bool) -> list[_Key]:
+        if not self._spec.wide:  # by short pieces of text
+            return [(*key, gram) for gram in _grams([part_of(string)] if is_wide else texts_of(string), is_wide)]
+        if is_wide:
+            return [(*key, part_of(string))]
+        texts = texts_of(string)
+        if sum(map(len, texts)) * len(self._lengths) > 8 * len(self._cells):  # a search is quicker than a piece
+            return [cell for cell in self._cells if cell[:-1] == key and any(cell[-1] in text for text in texts)]
+        return [(*key, text) for text in _substrings(texts, self._lengths)]
+
+    def _chosen(self, keys: list[_Key], is_stored: bool) -> list[_Key]:
+        """Of keys that are equally good one, the rarest.
+
+        What covers has all values of what it covers, which therefore is known by any one (or two) of its values; and
+        what contains a text contains all pieces of that text, any one of which leads to it.
+        """
+        spec = self._spec
+        if spec.few is not None and spec.wide is not is_stored:
+            return [min(keys, key=self._count)]
+        if spec.part is not None and not spec.wide and not is_stored:
+            return [min(keys, key=self._count), (*keys[0][:-1], _ANY_GRAM)]
+        return keys
+
+    def _stored_places(self, entry: Entry[E]) -> list[Place]:
+        if self._spec.wide:
+            return [_ends(hulls) for hulls in self._outers(entry)]
+        return [_ends([entry.inner(*interval) for interval in self._spec.intervals])[::-1]]
+
+    def _asked_places(self, asked: Entry[E]) -> list[Place]:
+        if self._spec.wide:
+            return [_ends([asked.inner(*interval) for interval in self._spec.intervals])]
+        return [_ends(hulls)[::-1] for hulls in self._outers(asked)]
+
+    def _outers(self, entry: Entry[E]) -> list[tuple[Hull, ...]]:
+        """The boxes of intervals that a box consists of, or one around all if they are many."""
+        outers = [entry.outers(*interval) for interval in self._spec.intervals]
+        if prod(map(len, outers)) <= _MOST_PLACES:
+            return list(product(*outers))
+        return [tuple((hulls[0][0], hulls[-1][1]) for hulls in outers)]
+
+
+def _ends(hulls: Sequence[Hull]) -> Place:
+    return tuple([low for low, _ in hulls]), tuple([high for _, high in hulls])
+
+
+def _value_keys(key: _Key, members: tuple[Boundary, ...], by_one: bool, is_wide: bool) -> list[_Key]:
+    """Keys by one member, or by two where there are two: covered sets are by two, so that fewer share a key."""
+    singles = [(*key, member) for member in members]
+    if by_one or len(members) == 1:
+        return singles
+    pairs = [(*key, *pair) for pair in combinations(sorted(members), 2)]
+    return [*pairs, *singles] if is_wide else pairs
+
+
+def _grams(texts: list[str], only_longest: bool) -> list[str]:
+    """The pieces of up to three characters, each once; or only the longest such pieces."""
+    if not only_longest and sum(map(len, texts)) > _LONG:
+        return [_ANY_GRAM]
+    found: dict[str, None] = {}
+    for text in texts:
+        longest = min(_GRAM, len(text))
+        for length in range(longest if only_longest else 1, longest + 1):
+            found.update(dict.fromkeys(text[start : start + length] for start in range(len(text) - length + 1)))
+    return list(found)
+
+
+def _substrings(texts: list[str], lengths: dict[int, int]) -> list[str]:
+    """The pieces of certain lengths, each once."""
+    return list(
+        dict.fromkeys(
+            text[start : start + length]
+            for text in texts
+            for length in lengths
+            for start in range(len(text) - length + 1)
+        )
+    )
+
+
+class _Group(Generic[E]):
+    """The boxes of one signature, with views of them."""
+
+    __slots__ = ("_made_to_measure", "_views", "entries", "signature")
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.entries: dict[Entry[E], None] = {}
+        self._views: dict[_Spec, _View[E]] = {}
+        self._made_to_measure = {True: 0, False: 0}
+        """How many of them, for what covers and for what is covered."""
+
+    def add(self, entry: Entry[E]) -> None:
+        self.entries[entry] = None
+        for view in self._views.values():
+            view.add(entry)
+
+    def remove(self, entry: Entry[E]) -> None:
+        del self.entries[entry]
+        for view in self._views.values():
+            view.remove(entry)
+
+    def views(self, wanted: Sequence[_Spec]) -> list[_View[E]]:
+        """Views that serve the question, as good as can be had."""
+        if any(spec not in self._views for spec in wanted):
+            wide = wanted[0].wide
+            if self._made_to_measure[wide] >= _MOST_VIEWS:
+                wanted = [simple for spec in wanted for simple in _simpler(spec)]
+            else:
+                self._made_to_measure[wide] += 1
+        return [self._view(spec) for spec in wanted]
+
+    def _view(self, spec: _Spec) -> _View[E]:
+        if spec not in self._views:
+            view = self._views[spec] = _View(spec)
+            for entry in self.entries:
+                view.add(entry)
+        return self._views[spec]
+
+
+def _simpler(spec: _Spec) -> list[_Spec]:
+    """Weaker questions about one name each, of which there are not many."""
+    wide = spec.wide
+    by_value = [_Spec(wide, ones=(name,)) for name in spec.ones]
+    if spec.few is not None:
+        by_value.append(_Spec(wide, few=spec.few))
+    if spec.part is not None:
+        by_value.append(_Spec(wide, part=spec.part))
+    return by_value or [_Spec(wide, intervals=(interval,)) for interval in spec.intervals[:1]] or [_Spec(wide)]
+
+
+def _specs(shared: Sequence[str], kinds: dict[str, Kind], wide: bool) -> list[_Spec]:
+    """The questions to choose from, given the kinds of the covering box on the shared names."""
+    names: dict[str, list[str]] = {}
+    for name in shared:
+        if kinds[name] != ABSENT:
+            names.setdefault(kinds[name][1], []).append(name)
+    reversible = names.get(Form.SUFFIX, [])
+    intervals = [(name, False) for name in (*names.get(Form.RANGE, ()), *reversible)]
+    intervals += [(name, True) for name in reversible]
+    fews = tuple(names.get(Form.FEW, ()))
+    spec = _Spec(wide, tuple(names.get(Form.ONE, ())), intervals=tuple(intervals), fews=fews)
+    choices = [spec._replace(few=name) for name in fews]
+    choices += [spec._replace(part=name) for name in names.get(Form.PART, ())]
+    return choices or [spec]
+
+
+class Index(Generic[E]):
+    """Entries of one class, found by what they may cover or be covered by.
+
+    >>> index = Index(Filter)
+    >>> for text in ("x > 3", "x > 5 and y = 1", "y = 2"):
+    ...     index.add(Entry(Filter.parse(text)))
+    >>> [str(each.element) for each in index.may_cover(Entry(Filter.parse("x > 4 and y = 2")))]
+    ['x > 3', 'y = 2']
+    """
+
+    def __init__(self, kind: type[E]) -> None:
+        self._fewer_cover = kind is Filter
+        """A filter that covers speaks of fewer names, an advertisement that covers speaks of more."""
+        self._groups: dict[Signature, _Group[E]] = {}
+        self._by_need: dict[Token | None, dict[_Group[E], None]] = {}
+        """Each group under one of its names and kinds, the one with fewest others; ``None`` if it has no names."""
+        self._by_offer: dict[Token, dict[_Group[E], None]] = {}
+        """Each group under all the names and kinds that it gets along with."""
+        self._plans: dict[tuple[Signature, bool], list[tuple[_Group[E], list[_Spec]]]] = {}
+
+    def add(self, entry: Entry[E]) -> None:
+        """Add an entry that is not there yet."""
+        group = self._groups.get(entry.signature)
+        if group is None:
+            group = self._groups[entry.signature] = _Group(entry.signature)
+            self._announce(group)
+        group.add(entry)
+
+    def remove(self, entry: Entry[E]) -> None:
+        """Remove an entry that is there."""
+        group = self._groups[entry.signature]
+        group.remove(entry)
+        if not group.entries:
+            del self._groups[entry.signature]
+            self._withdraw(group)
+
+    def may_cover(self, asked: Entry[E]) -> Iterator[Entry[E]]:
+        """Entries among which are all that cover the one asked about."""
+        return self._search(asked, wide=True)
+
+    def may_be_covered(self, asked: Entry[E]) -> Iterator[Entry[E]]:
+        """Entries among which are all that the one asked about covers."""
+        return self._search(asked, wide=False)
+
+    def _search(self, asked: Entry[E], wide: bool) -> Iterator[Entry[E]]:
+        for group, specs in self._plan(asked.signature, wide):
+            views = group.views(specs)
+            best = views[0] if len(views) == 1 else min(views, key=lambda view: view.estimate(asked))
+            yield from best.search(asked)
+
+    def _plan(self, signature: Signature, wide: bool) -> list[tuple[_Group[E], list[_Spec]]]:
+        """The groups that can hold an answer for a signature, and what to ask them."""
+        plan = self._plans.get((signature, wide))
+        if plan is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            is_within = self._fewer_cover is wide
+            groups = self._needing_at_most(signature) if is_within else self._offering(signature)
+            plan = [(group, _questions(signature, group.signature, wide, is_within)) for group in groups]
+            self._plans[signature, wide] = plan
+        return plan
+
+    def _announce(self, group: _Group[E]) -> None:
+        self._plans.clear()
+        need = min(group.signature, key=lambda token: len(self._by_need.get(token, ())), default=None)
+        self._by_need.setdefault(need, {})[group] = None
+        for token in self._offer(group.signature):
+            self._by_offer.setdefault(token, {})[group] = None
+
+    def _withdraw(self, group: _Group[E]) -> None:
+        self._plans.clear()
+        for need in (None, *group.signature):
+            _discard(self._by_need, need, group)
+        for token in self._offer(group.signature):
+            _discard(self._by_offer, token, group)
+
+    def _offer(self, signature: Signature) -> list[Token]:
+        kin = covering_kinds if self._fewer_cover else covered_kinds
+        return [(name, other) for name, kind in signature for other in kin(kind)]
+
+    def _needing_at_most(self, signature: Signature) -> list[_Group[E]]:
+        """The groups all of whose names and kinds get along with a signature."""
+        offer: dict[Token, None] = dict.fromkeys(self._offer(signature))
+        return [
+            group
+            for token in (None, *offer)
+            for group in self._by_need.get(token, ())
+            if all(need in offer for need in group.signature)
+        ]
+
+    def _offering(self, signature: Signature) -> list[_Group[E]]:
+        """The groups that get along with all names and kinds of a signature."""
+        if not signature:
+            return list(self._groups.values())
+        lists = sorted((self._by_offer.get(token, {}) for token in signature), key=len)
+        return [group for group in lists[0] if all(group in others for others in lists[1:])]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _discard(lists: dict[K, dict[V, None]], key: K, value: V) -> None:
+    """Take a value out of one of the lists, if it is there, and an empty list out of the others."""
+    if value in lists.get(key, ()):
+        del lists[key][value]
+        if not lists[key]:
+            del lists[key]
+
+
+def _questions(asked: Signature, stored: Signature, wide: bool, is_within: bool) -> list[_Spec]:
+    covering = stored if wide else asked
+    fewer = stored if is_within else asked
+    return _specs([name for name, _ in fewer], dict(covering), wide)
