@@ -222,7 +222,6 @@ def test_answers_while_another_thread_updates(ways, seed):
         assert writer.index.match(notification) == history.answers[event][-1]
 
 
-
 @pytest.mark.usefixtures("restless")
 def test_several_threads_match_one_index_that_rests():
     random = Random(3)

@@ -63,8 +63,8 @@ class FilterIndex:
     >>> index.match_any(Notification(event="fire"))
     False
 
-    It may be used by several threads at once. A match sees the index as it was at one moment during the call; in a batch
-    that holds for each row. Batches let other threads run.
+    It may be used by several threads at once. A match sees the index as it was at one moment during the call; in a
+    batch that holds for each row. Batches let other threads run.
     """
 
     __slots__ = ("_batch_limits", "_body_limits", "_core", "_filter_limits", "_number", "limits")
