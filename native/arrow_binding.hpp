@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "arrow.hpp"
+#include "buffer.hpp"
 #include "to_python.hpp"
 
 namespace palio::python {
@@ -92,8 +93,8 @@ class TakenBatch {
 // A column of 32- or 64-bit integers. What refers to the numbers, here or in another library, keeps them alive.
 class ResultColumn {
  public:
-  explicit ResultColumn(std::vector<int32_t>&& numbers) : ResultColumn(Numbers(std::move(numbers))) {}
-  explicit ResultColumn(std::vector<int64_t>&& numbers) : ResultColumn(Numbers(std::move(numbers))) {}
+  explicit ResultColumn(Buffer<int32_t>&& numbers) : ResultColumn(Numbers(std::move(numbers))) {}
+  explicit ResultColumn(Buffer<int64_t>&& numbers) : ResultColumn(Numbers(std::move(numbers))) {}
 
   bool is_wide() const { return numbers_->index() == 1; }
   int64_t size() const { return size_; }
@@ -150,7 +151,7 @@ class ResultColumn {
   }
 
  private:
-  using Numbers = std::variant<std::vector<int32_t>, std::vector<int64_t>>;
+  using Numbers = std::variant<Buffer<int32_t>, Buffer<int64_t>>;
 
   struct Keeper {
     std::shared_ptr<const Numbers> numbers;
@@ -194,8 +195,8 @@ inline nb::tuple array_capsules(const ResultColumn& column, nb::handle) {
 }
 
 template <class Number>
-std::vector<Number> read_numbers(nb::handle values) {
-  std::vector<Number> numbers;
+Buffer<Number> read_numbers(nb::handle values) {
+  Buffer<Number> numbers;
   for (nb::handle value : values) {
     int overflow = 0;
     int64_t number = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);

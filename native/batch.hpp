@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "arrow.hpp"
+#include "buffer.hpp"
 #include "shared_index.hpp"
 
 namespace palio {
@@ -17,25 +18,23 @@ class PairSink {
  public:
   PairSink(uint64_t limit, int64_t after_row, uint64_t after_id) : limit_(limit), row_(after_row), id_(after_id) {}
 
-  std::vector<int32_t> rows;
-  std::vector<int64_t> ids;
+  Buffer<int32_t> rows;
+  Buffer<int64_t> ids;
 
   int64_t first_row() const { return row_ < 0 ? 0 : row_; }
   bool is_full() const { return is_full_; }
   int64_t last_row() const { return rows.back(); }
   int64_t last_id() const { return ids.back(); }
 
-  void take(int64_t row, const std::vector<uint64_t>& found) {
-    size_t begin = 0;
-    if (row == row_) {  // some of this row were taken before
-      begin = static_cast<size_t>(std::upper_bound(found.begin(), found.end(), id_) - found.begin());
-    }
-    size_t count = found.size() - begin;
-    is_full_ = count > limit_ - rows.size();
-    if (is_full_) count = limit_ - rows.size();
-    rows.insert(rows.end(), count, static_cast<int32_t>(row));
-    ids.insert(ids.end(), found.begin() + static_cast<std::ptrdiff_t>(begin),
-               found.begin() + static_cast<std::ptrdiff_t>(begin + count));
+  void take(int64_t row, const Workspace& workspace) {
+    workspace.visit([&](auto begin, auto end) {
+      if (row == row_) begin = std::upper_bound(begin, end, id_);  // some of this row were taken before
+      size_t count = static_cast<size_t>(end - begin);
+      is_full_ = count > limit_ - rows.size();
+      if (is_full_) count = limit_ - rows.size();
+      std::fill_n(rows.extend(count), count, static_cast<int32_t>(row));
+      std::copy_n(begin, count, ids.extend(count));
+    });
   }
 
  private:
@@ -48,11 +47,11 @@ class PairSink {
 // How many filters each row meets.
 class CountSink {
  public:
-  std::vector<int64_t> counts;
+  Buffer<int64_t> counts;
 
   int64_t first_row() const { return 0; }
   bool is_full() const { return false; }
-  void take(int64_t, const std::vector<uint64_t>& found) { counts.push_back(static_cast<int64_t>(found.size())); }
+  void take(int64_t, const Workspace& workspace) { counts.push_back(static_cast<int64_t>(workspace.count())); }
 };
 
 // One column an attribute; null is absence.
@@ -119,7 +118,6 @@ template <class Rows, class Sink>
 void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
   constexpr int64_t at_once = 64;
   std::unique_ptr<Workspace> workspace = shared.take_workspace();
-  const std::vector<uint64_t> nothing;
   for (int64_t row = sink.first_row(); row < count && !sink.is_full();) {
     {
       std::shared_lock<FairLock> hold(shared.lock);
@@ -128,9 +126,12 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
       for (int64_t end = std::min(row + at_once, count); row < end && !sink.is_full(); ++row) {
         Event& event = workspace->matcher.event;
         event.clear();
-        bool is_event = rows.read(view, row, event);
-        if (is_event) workspace->run(view, false);
-        sink.take(row, is_event ? workspace->ids : nothing);
+        if (rows.read(view, row, event)) {
+          workspace->run(view, false);
+        } else {
+          workspace->skip();
+        }
+        sink.take(row, *workspace);
         shared.observe(event);
       }
     }

@@ -60,8 +60,10 @@ inline int applicable_term(const Partition& partition, const FilterTerms& filter
     if (!filter.is_open(i)) continue;
     Key key;
     if (partition.way == Way::name) {
-      if (predicate.test != Test::absent && around.uses(predicate.name) < rarest) {
-        rarest = around.uses(predicate.name);
+      if (predicate.test == Test::absent) continue;
+      uint32_t uses = is_settled_by(Way::name, predicate) ? 0 : around.uses(predicate.name);
+      if (uses < rarest) {
+        rarest = uses;
         best = static_cast<int>(i);
       }
     } else if (predicate.name == partition.name) {
@@ -292,7 +294,7 @@ void make_units(const FilterTerms& filter, Unit (&units)[most]) {
   for (size_t k = 0; k < most; ++k) {
     units[k] = k < count ? detail::unit_of(filter.predicates[chosen[k]]) : Unit::always();
   }
-  if (open <= most) units[most - 1].head |= Unit::complete;
+  if (open <= most) units[open == 0 ? 0 : open - 1].head |= Unit::complete;
 }
 
 inline Entry make_entry(Slot slot, const FilterTerms& filter) {

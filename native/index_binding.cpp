@@ -114,7 +114,7 @@ class PyIndex {
       Writing hold(shared_.lock);
       for (size_t i = begin; i < std::min(begin + 256, pending.size()); ++i) ids.push_back(insert(pending[i]));
     }
-    return to_list(ids);
+    return to_list(ids.begin(), ids.end());
   }
 
   void remove(uint64_t id) {
@@ -281,17 +281,18 @@ class PyIndex {
   }
 
   static nb::object result(const Workspace& workspace, bool only_one) {
-    if (only_one) return nb::bool_(!workspace.ids.empty());
-    return to_list(workspace.ids);
+    if (only_one) return nb::bool_(workspace.count() != 0);
+    return workspace.visit([](auto begin, auto end) { return to_list(begin, end); });
   }
 
-  static nb::list to_list(const std::vector<uint64_t>& ids) {
-    nb::list list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(ids.size())));
+  template <class Iterator>
+  static nb::list to_list(Iterator begin, Iterator end) {
+    nb::list list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(end - begin)));
     if (!list.is_valid()) throw nb::python_error();
-    for (size_t i = 0; i < ids.size(); ++i) {
-      PyObject* id = PyLong_FromUnsignedLongLong(ids[i]);
+    for (Iterator at = begin; at != end; ++at) {
+      PyObject* id = PyLong_FromUnsignedLongLong(*at);
       if (id == nullptr) throw nb::python_error();
-      PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(i), id);
+      PyList_SET_ITEM(list.ptr(), static_cast<Py_ssize_t>(at - begin), id);
     }
     return list;
   }

@@ -34,9 +34,8 @@ struct NameObject {
   uint32_t size;  // its bytes follow
 };
 
-// One open predicate of a filter in short, tested before the filter's record is looked at. All kinds of predicates have
-// the same form, so that testing them takes no branches: the value's type, or its absence, must be one of those that fit,
-// and then there may be a range of numbers or a hash.
+// One open predicate of a filter in short, tested before the filter's record is looked at: the value's type, or its
+// absence, must be one of those that fit, and then there may be a range of numbers or a hash.
 struct Unit {
   uint32_t head;
   uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash
@@ -45,7 +44,7 @@ struct Unit {
 
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
   static constexpr uint32_t exact = 1u << 29;     // if it holds, so does the predicate, unless rounding or a hash misled
-  static constexpr uint32_t complete = 1u << 30;  // on the last unit: the units say all that the filter leaves open
+  static constexpr uint32_t complete = 1u << 30;  // this unit and those before it say all that the filter leaves open
 
   static Unit of(NameId name, TypeMask types, bool fits_absence, Mode mode) {
     uint32_t fits = types | (fits_absence ? 1u << absent_state : 0);

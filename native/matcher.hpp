@@ -101,17 +101,23 @@ class Matcher {
   }
 
   void scan_wide(const WideEntry* entries, uint32_t count) {
-    static_assert(wide_units == 3);
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
-      const auto& [slot, units] = entries[i];
-      Verdict first = judge(units[0]), second = judge(units[1]), third = judge(units[2]);
-      bool may_hold = first.may_hold & second.may_hold & third.may_hold;
-      bool is_sure = first.is_sure & second.is_sure & third.is_sure & units[2].is(Unit::complete);
-      *found = slot;
-      found += may_hold && (is_sure || record_holds(slot));
+      *found = entries[i].slot;
+      found += passes(entries[i]);
     }
     found_count_ = static_cast<size_t>(found - found_.data());
+  }
+
+  bool passes(const WideEntry& entry) const {
+    bool is_sure = true;
+    for (const Unit& unit : entry.units) {
+      Verdict verdict = judge(unit);
+      if (!verdict.may_hold) return false;
+      is_sure &= verdict.is_sure;
+      if (unit.is(Unit::complete)) return is_sure || record_holds(entry.slot);
+    }
+    return record_holds(entry.slot);
   }
 
   struct Verdict {
@@ -119,15 +125,19 @@ class Matcher {
     bool is_sure;  // if it may hold, it does
   };
 
+  // The kinds come in much the same order in all entries of a bucket, so the branches here are easily guessed.
   Verdict judge(const Unit& unit) const {
     const Glance& glance = event.glance(unit.name());
-    bool is_range = unit.mode() == Unit::range, is_equal = unit.mode() == Unit::equal;
-    bool is_differs = unit.mode() == Unit::differs;
-    bool inside = (glance.narrow >= unit.lo()) & (glance.narrow <= unit.hi());
-    bool same = glance.hash == unit.hash();
-    bool may_hold = unit.fits(glance.state) & (inside | !is_range) & (same | !is_equal);
-    bool is_sure = unit.is(Unit::exact) & (glance.is_narrow | !is_range) & !(is_differs & same);
-    return {may_hold, is_sure};
+    bool fits = unit.fits(glance.state), is_exact = unit.is(Unit::exact);
+    switch (unit.mode()) {
+      case Unit::range: {
+        bool inside = (glance.narrow >= unit.lo()) & (glance.narrow <= unit.hi());
+        return {fits & inside, is_exact & glance.is_narrow};
+      }
+      case Unit::equal: return {fits & (glance.hash == unit.hash()), false};
+      case Unit::differs: return {fits, is_exact & (glance.hash != unit.hash())};
+      default: return {fits, is_exact};
+    }
   }
 
   bool record_holds(Slot slot) const {

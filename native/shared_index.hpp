@@ -82,26 +82,43 @@ inline void sort_slots(Slot* begin, Slot* end, std::vector<uint64_t>& bits) {
 }
 
 // What one call needs for itself.
-struct Workspace {
+class Workspace {
+ public:
   Matcher matcher;
-  std::vector<uint64_t> ids;   // what the last event met, ascending
-  std::vector<uint64_t> bits;
 
   // Matches the event that was put into the matcher.
   void run(const View& view, bool only_one) {
     matcher.match(view, only_one);
     Slot *begin = matcher.found(), *end = begin + matcher.found_count();
-    sort_slots(begin, end, bits);
-    if (begin != end && end[-1] >= view.slots) View::damaged();
-    ids.assign(begin, end);
-    if (!view.has_generations) return;
-    for (uint64_t& id : ids) {
+    sort_slots(begin, end, bits_);
+    begin_ = begin, end_ = end;
+    if (begin_ != end_ && end_[-1] >= view.slots) View::damaged();
+    has_ids_ = view.has_generations;
+    if (!has_ids_) return;
+    ids_.assign(begin_, end_);
+    for (uint64_t& id : ids_) {
       uint64_t generation = view.places[id].generation;
       if (generation > most_generation) View::damaged();
       id |= generation << 32;
     }
-    std::sort(ids.begin(), ids.end());
+    std::sort(ids_.begin(), ids_.end());
   }
+
+  // No event, nothing found.
+  void skip() { end_ = begin_, has_ids_ = false; }
+
+  size_t count() const { return static_cast<size_t>(end_ - begin_); }
+
+  // Calls visit(begin, end) with what the event met, ascending. Slots that were never used again are ids as they are.
+  template <class Visit>
+  auto visit(Visit visit) const {
+    return has_ids_ ? visit(ids_.data(), ids_.data() + ids_.size()) : visit(begin_, end_);
+  }
+
+ private:
+  const Slot *begin_ = nullptr, *end_ = nullptr;
+  std::vector<uint64_t> ids_, bits_;
+  bool has_ids_ = false;
 };
 
 class SharedIndex {
