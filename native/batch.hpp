@@ -128,11 +128,11 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
         event.clear();
         if (rows.read(view, row, event)) {
           workspace->run(view, false);
+          shared.observe(workspace->matcher);
         } else {
           workspace->skip();
         }
         sink.take(row, *workspace);
-        shared.observe(event);
       }
     }
     shared.care();

@@ -82,15 +82,24 @@ inline int applicable_term(const Partition& partition, const FilterTerms& filter
 // Filters wait in a bucket rather than enter a partition that most events visit, until the bucket is full.
 constexpr float good_score = 0.3f;
 
+// A partition that nearly all events visit is of no use, unless it spares its filters a test.
+constexpr float worth_dividing = 0.92f;
+
+inline bool settles(Way way) {
+  return way == Way::equal || way == Way::prefix || way == Way::suffix || way == Way::group;
+}
+
 inline Choice choose_partition(const Partition* partitions, uint32_t count, const FilterTerms& filter,
-                               const Surroundings& around, bool any_score = false) {
+                               const Surroundings& around, bool is_full = false) {
   Choice choice;
-  float best = any_score ? 2.0f : good_score;
+  float best = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if (partitions[i].score >= best) continue;
+    float score = partitions[i].score, most = !is_full ? good_score : settles(partitions[i].way) ? 2 : worth_dividing;
+    // Among partitions that are much alike all filters take the first: an event then has fewer places to look at.
+    if (choice.partition < 0 ? score >= most : 2 * score >= best) continue;
     int term = applicable_term(partitions[i], filter, around);
     if (term < 0) continue;
-    best = partitions[i].score;
+    best = score;
     choice = {static_cast<int>(i), term};
   }
   return choice;
@@ -176,10 +185,21 @@ inline double share(const Candidate* begin, const Candidate* end, double filters
 
 }  // namespace detail
 
-constexpr double worth_dividing = 0.92;
-
 inline bool same_hash(const std::vector<detail::Candidate>& all, size_t begin, size_t end) {
   return all[begin].hash == all[end - 1].hash;  // they are sorted by it
+}
+
+// The least share of the sampled events by which the filter could be visited, by one of its predicates.
+inline float best_share(const FilterTerms& filter, const Sample& sample) {
+  size_t least = sample.size();
+  for (uint32_t i = 0; i < filter.count && i < marked_terms; ++i) {
+    for (size_t w = 0; w < ways; ++w) {
+      Way way = static_cast<Way>(w);
+      Key key;
+      if (way != Way::group && way_key(way, filter.term(i), key)) least = std::min(least, sample.visits(way, filter.term(i)));
+    }
+  }
+  return std::max(0.02f, static_cast<float>(least) / static_cast<float>(sample.size()));
 }
 
 // The best division of the filters given, if one is worth it.

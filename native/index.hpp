@@ -155,10 +155,13 @@ class Index : private Tree {
     Ref home = storage_.at<Record>(record).home;
     Ref node = storage_.at<Node>(home).object == Object::node ? home : storage_.at<Chunk>(home).owner;
     float now = judge_path(node, record);
-    Slot slot = storage_.at<Record>(record).slot;
+    if (now < good_enough) return;
     const uint32_t total = storage_.at<Node>(node).total;
-    if (total > bucket_capacity && slot % total == 0) divide(node);  // once a round, as many filters as there are
-    else if (best_path(record) * much_better < now) refile(record);
+    if (total > bucket_capacity && storage_.at<Record>(record).slot % total == 0) {
+      divide(node);  // once a round, as many filters as there are
+    } else if (best_path(record) * much_better < now || best_share(terms(record), sample_) * much_better < now) {
+      refile(record);  // if there is no partition yet that suits it, a bucket is where one begins
+    }
   }
 
   // The share of events that visit the node, by the scores of the partitions above it, which are brought up to date.
@@ -213,6 +216,7 @@ class Index : private Tree {
     ++refiled_;
   }
 
+  static constexpr float good_enough = 0.05f;
   static constexpr float much_better = 4;  // less would send filters to and fro between ways that are much alike
 
   uint64_t filters_ = 0, cursor_ = 0, refiled_ = 0;

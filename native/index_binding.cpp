@@ -143,7 +143,7 @@ class PyIndex {
         if (known != nullptr) workspace.event().add(known->id, to_value(value));
       }
       workspace->run(view, only_one);
-      shared_.observe(workspace.event());
+      shared_.observe(workspace->matcher);
     }
     shared_.care();
     return result(*workspace, only_one);
@@ -157,7 +157,7 @@ class PyIndex {
       BodyVisitor visitor{view, workspace.event()};
       read_body(reinterpret_cast<const uint8_t*>(body.c_str()), body.size(), limits, visitor);
       workspace->run(view, false);
-      shared_.observe(workspace.event());
+      shared_.observe(workspace->matcher);
     }
     shared_.care();
     return result(*workspace, false);
@@ -190,7 +190,7 @@ class PyIndex {
     return shared_.memory_usage();
   }
 
-  // Filters, names, nodes, partitions by their way, filters refiled, bytes.
+  // Filters, names, nodes, partitions by their way, filters refiled, events, filters tested, bytes.
   nb::tuple stats() {
     Reading hold(shared_.lock);
     const char* names[] = {"equal", "cell", "lower", "upper", "prefix", "suffix", "contains", "name", "group"};
@@ -198,7 +198,8 @@ class PyIndex {
     Census census = shared_.census();
     nb::dict partitions;
     for (size_t i = 0; i < ways; ++i) partitions[names[i]] = census.partitions[i];
-    return nb::make_tuple(view.filters, census.names, view.nodes, partitions, census.refiled, shared_.memory_usage());
+    return nb::make_tuple(view.filters, census.names, view.nodes, partitions, census.refiled, shared_.events(),
+                          shared_.tested(), shared_.memory_usage());
   }
 
   nb::bytes dumps() {
@@ -357,7 +358,7 @@ void register_index(nb::module_& module) {
       .def("size", &PyIndex::size)
       .def("memory_usage", &PyIndex::memory_usage)
       .def("stats", &PyIndex::stats,
-           nb::sig("def stats(self) -> tuple[int, int, int, dict[str, int], int, int]"))
+           nb::sig("def stats(self) -> tuple[int, int, int, dict[str, int], int, int, int, int]"))
       .def("dumps", &PyIndex::dumps)
       .def("dump", &PyIndex::dump, nb::arg("path"))
       .def("is_whole", &PyIndex::is_whole);

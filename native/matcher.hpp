@@ -41,6 +41,9 @@ class Matcher {
   Slot* found() { return found_.data(); }
   size_t found_count() const { return found_count_; }
 
+  // How many filters were looked at one by one.
+  uint64_t tested() const { return view_->filters - left_to_scan_; }
+
  private:
   struct Probe {  // of the table, for a child of a partition
     const Bucket* bucket;

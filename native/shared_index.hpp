@@ -161,30 +161,34 @@ class SharedIndex {
 
   // -- learning from events ------------------------------------------------------------------------------------------------
 
-  // Called for every event, with the lock held for reading; one in so many is remembered.
-  void observe(const Event& event) {
-    if (!index_ || seen_.fetch_add(1, std::memory_order_relaxed) % 61 != 0) return;
+  // Called after every match, with the lock held for reading; one event in so many is remembered.
+  void observe(const Matcher& matcher) {
+    tested_.fetch_add(matcher.tested(), std::memory_order_relaxed);
+    if (events_.fetch_add(1, std::memory_order_relaxed) % 61 != 0 || !index_) return;
     std::unique_lock<std::mutex> hold(sample_lock_, std::try_to_lock);
-    if (hold.owns_lock()) index_->observe(event);
+    if (hold.owns_lock()) index_->observe(matcher.event);
   }
 
-  // Called between events, without the lock: looks at the filing of some filters again, once in a while, unless
-  // someone else is using the index.
+  // Called between events, without the lock: as much as matching has cost, now and then a little is spent on looking
+  // again at where filters are filed, unless someone else is using the index.
   void care() {
     if (!index_) return;
-    uint64_t seen = seen_.load(std::memory_order_relaxed);
-    if (seen - cared_.load(std::memory_order_relaxed) < 1024 || !lock.try_lock()) return;
-    cared_.store(seen, std::memory_order_relaxed);
+    uint64_t work = events() + tested() / 256;
+    if (work - cared_.load(std::memory_order_relaxed) < 1024 || !lock.try_lock()) return;
+    cared_.store(work, std::memory_order_relaxed);
     index_->reconsider(64);
     lock.unlock();
   }
+
+  uint64_t events() const { return events_.load(std::memory_order_relaxed); }
+  uint64_t tested() const { return tested_.load(std::memory_order_relaxed); }
 
  private:
   std::unique_ptr<Index> index_;
   std::unique_ptr<MappedFile> file_;
   std::mutex pool_lock_, sample_lock_;
   std::vector<std::unique_ptr<Workspace>> pool_;
-  std::atomic<uint64_t> seen_{0}, cared_{0};
+  std::atomic<uint64_t> events_{0}, tested_{0}, cared_{0};
 };
 
 }  // namespace palio

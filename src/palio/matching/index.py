@@ -48,6 +48,10 @@ class IndexStats(NamedTuple):
     """How often the index divides filters in which way."""
     refiled: int
     """Filters that were moved because events turned out otherwise than expected."""
+    events: int
+    """Events that were matched."""
+    tested: int
+    """Filters that were looked at one by one, all events together: what a better division would spare."""
     bytes: int
 
 
