@@ -75,13 +75,17 @@ class Matcher {
   // -- buckets -----------------------------------------------------------------------------------------------------------
 
   void scan_chain(Ref last) {
-    Ref ref = last;
-    do {
-      ref = view_->at<Chunk>(ref).next;
+    constexpr size_t size = sizeof(Chunk) + chunk_capacity * sizeof(WideEntry);
+    Ref ref = view_->at<Chunk>(last).next;
+    for (;;) {
       const Chunk& chunk = view_->at<Chunk>(ref);
       if (chunk.count == 0 || chunk.count > chunk_capacity) View::damaged();
+      const uint8_t* next = view_->bytes(chunk.next, 0, sizeof(Chunk));
+      for (size_t at = 0; at < size; at += 64) __builtin_prefetch(next + at);  // chunks lie far apart
       scan_wide(view_->items<Chunk, WideEntry>(ref, chunk.count), chunk.count);
-    } while (ref != last && !is_done());
+      if (ref == last || is_done()) return;
+      ref = chunk.next;
+    }
   }
 
   // Room for so many more, of which each is written, and stays if it passes: no branch to guess.
