@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from palio import Constraint, Operator
 from palio.matching.features import Form, describe, may_cover, part_of, reverse_hull, texts_of
 from palio.model.sets.valueset import ValueSet, conjunction, disjunction
-from tests.matching.populations import constraints_on
+from tests.matching.covering_populations import constraints_on
 from tests.model.strategies import EVERY_STRING, string_constraints
 
 UNITE = {"filter": conjunction, "advertisement": disjunction}
