@@ -139,10 +139,10 @@ class Matcher {
     switch (unit.mode()) {
       case Unit::range: {
         bool inside = (glance.narrow >= unit.lo()) & (glance.narrow <= unit.hi());
-        return {fits & inside, is_exact & glance.is_narrow};
+        return {fits && inside, is_exact && glance.is_narrow};
       }
-      case Unit::equal: return {fits & (glance.hash == unit.hash()), false};
-      case Unit::differs: return {fits, is_exact & (glance.hash != unit.hash())};
+      case Unit::equal: return {fits && glance.hash == unit.hash(), false};
+      case Unit::differs: return {fits, is_exact && glance.hash != unit.hash()};
       default: return {fits, is_exact};
     }
   }
