@@ -39,7 +39,8 @@ struct Division {
   NameId name = 0;
   TypeMask family = 0;
   float score = 1;
-  Term term{};  // of a group: the predicate that its filters share
+  Term term{};        // of a group: the predicate that its filters share
+  NameId second = 0;  // of a pair
 };
 
 // What the judgement asks the index about.
@@ -50,8 +51,22 @@ class Surroundings {
   virtual uint32_t uses(NameId name) const = 0;
 };
 
-// The predicate by which a partition would file the filter, or -1.
+// The open equality on the name, or -1.
+inline int equality_term(const FilterTerms& filter, NameId name) {
+  for (uint32_t i = 0; i < filter.count; ++i) {
+    Key key;
+    if (filter.predicates[i].name == name && filter.is_open(i) && equality_key(filter.term(i), key)) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
+}
+
+// The predicate by which a partition would file the filter, or -1; the first one, if it takes two.
 inline int applicable_term(const Partition& partition, const FilterTerms& filter, const Surroundings& around) {
+  if (partition.way == Way::pair) {
+    return equality_term(filter, partition.details) < 0 ? -1 : equality_term(filter, partition.name);
+  }
   int best = -1;
   uint32_t rarest = ~0u;
   for (uint32_t i = 0; i < filter.count; ++i) {
@@ -86,7 +101,7 @@ constexpr float good_score = 0.3f;
 constexpr float worth_dividing = 0.92f;
 
 inline bool settles(Way way) {
-  return way == Way::equal || way == Way::prefix || way == Way::suffix || way == Way::group;
+  return way == Way::equal || way == Way::prefix || way == Way::suffix || way == Way::group || way == Way::pair;
 }
 
 inline Choice choose_partition(const Partition* partitions, uint32_t count, const FilterTerms& filter,
@@ -232,9 +247,33 @@ inline Division choose_division(const std::vector<FilterTerms>& filters, const s
     if (merit <= most) continue;
     most = merit;
     const detail::Candidate& first = all[begin];
-    best = {true, first.way, first.name, first.family, static_cast<float>(score), first.term};
+    best = {true, first.way, first.name, first.family, static_cast<float>(score), first.term, 0};
   }
   return best;
+}
+
+// The pairs of names by whose values most of the filters can be filed; none if there are too many such pairs, because an
+// event has to look for all of them.
+inline std::vector<std::pair<NameId, NameId>> choose_pairs(const std::vector<FilterTerms>& filters, size_t most) {
+  std::vector<std::pair<NameId, NameId>> pairs;
+  size_t filed = 0;
+  for (const FilterTerms& filter : filters) {
+    std::vector<NameId> names;
+    for (uint32_t i = 0; i < filter.count && i < marked_terms; ++i) {
+      NameId name = filter.predicates[i].name;
+      bool is_new = std::find(names.begin(), names.end(), name) == names.end();
+      if (is_new && equality_term(filter, name) == static_cast<int>(i)) names.push_back(name);
+    }
+    if (names.size() < 2) continue;
+    ++filed;
+    auto has = [&](NameId name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+    auto suits = [&](const auto& pair) { return has(pair.first) && has(pair.second); };
+    if (std::any_of(pairs.begin(), pairs.end(), suits)) continue;
+    pairs.push_back(std::minmax(names[0], names[1]));
+    if (pairs.size() > most) return {};
+  }
+  if (4 * filed < 3 * filters.size()) pairs.clear();
+  return pairs;
 }
 
 // -- entries -------------------------------------------------------------------------------------------------------------

@@ -118,7 +118,7 @@ class Index : private Tree {
     while (node != root_) {
       const Partition& partition = partition_of(node);
       const Node& at = storage_.at<Node>(node);
-      NameId name = partition.way == Way::name ? static_cast<NameId>(at.key_bits) : partition.name;
+      NameId name = partition.way == Way::name ? static_cast<NameId>(at.key.bits) : partition.name;
       path.push_back({partition.way, name, partition.family});
       node = at.parent;
     }
@@ -142,12 +142,28 @@ class Index : private Tree {
     const Partition* partitions = partition_list(node, count);
     for (uint32_t i = 0; i < count; ++i) used.push_back({partitions[i].way, partitions[i].name, partitions[i].family});
     Division division = choose_division(filters, used, sample_);
-    if (division.found) create_partition(node, division);
-    uint32_t id = last_partition_;
+    uint32_t last = last_partition_;
+    if (division.found) create_partitions(node, division, filters);
     if (storage_.at<Node>(node).partitions == 0) return;
     file_anew(node, slots);
-    if (division.found) drop_if_unused(node, id);
+    for (uint32_t id = last_partition_; id > last; --id) drop_if_unused(node, id);
   }
+
+  // The partition that was chosen; or in place of equality on one name, on pairs of names.
+  void create_partitions(Ref node, const Division& division, const std::vector<FilterTerms>& filters) {
+    uint32_t count, pairs = 0;
+    const Partition* partitions = partition_list(node, count);
+    for (uint32_t i = 0; i < count; ++i) pairs += partitions[i].way == Way::pair;
+    std::vector<std::pair<NameId, NameId>> names;
+    if (division.way == Way::equal && pairs < most_pairs) names = choose_pairs(filters, most_pairs - pairs);
+    if (names.empty()) return create_partition(node, division);
+    for (const auto& [name, second] : names) {
+      float score = division.score * division.score;
+      create_partition(node, {true, Way::pair, name, 0, score, {}, second});
+    }
+  }
+
+  static constexpr uint32_t most_pairs = 24;
 
   // -- keeping it good -----------------------------------------------------------------------------------------------------
 
@@ -173,13 +189,20 @@ class Index : private Tree {
       Partition& partition = partition_of(node);
       int term = applicable_term(partition, all, *this);
       if (term >= 0) {
-        size_t visits = sample_.visits(partition.way, all.term(static_cast<size_t>(term)));
-        float seen = static_cast<float>(visits) / static_cast<float>(sample_.size());
-        partition.score += (std::max(seen, 0.005f) - partition.score) / 64;
+        float seen = seen_share(partition, all, static_cast<size_t>(term));
+        partition.score += (std::max(seen, 0.0005f) - partition.score) / 64;
       }
       share *= partition.score;
     }
     return share;
+  }
+
+  float seen_share(const Partition& partition, const FilterTerms& filter, size_t term) {
+    float all = static_cast<float>(sample_.size());
+    float share = static_cast<float>(sample_.visits(partition.way, filter.term(term))) / all;
+    if (partition.way != Way::pair) return share;
+    size_t second = static_cast<size_t>(equality_term(filter, partition.details));
+    return share * static_cast<float>(sample_.visits(partition.way, filter.term(second))) / all;
   }
 
   // The same for the node to which the filter would go now.
@@ -193,18 +216,11 @@ class Index : private Tree {
       Choice choice = choose_partition(partitions, count, all, *this);
       if (choice.partition < 0) return share;
       const Partition& partition = partitions[choice.partition];
-      Term term = all.term(static_cast<size_t>(choice.term));
+      size_t term = static_cast<size_t>(choice.term);
       share *= partition.score;
-      bool is_marked = static_cast<size_t>(choice.term) < marked_terms;
-      if (is_marked && is_settled_by(partition.way, *term.predicate)) all.satisfied |= 1u << choice.term;
-      if (partition.way == Way::group) {
-        node = storage_.at<Group>(partition.details).node;
-      } else if (partition.way == Way::lower || partition.way == Way::upper) {
-        node = enter_block(partition, term);
-      } else {
-        node = find_child(partition.id, partition.way == Way::contains ? choose_window(partition, term)
-                                                                       : key_for(partition, term));
-      }
+      Key keys[2];
+      node = find_child(partition, all, term, keys);
+      if (term < marked_terms && is_settled_by(partition.way, all.predicates[term])) all.satisfied |= 1u << term;
       if (node == 0) return share;
     }
   }

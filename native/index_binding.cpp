@@ -193,7 +193,8 @@ class PyIndex {
   // Filters, names, nodes, partitions by their way, filters refiled, events, filters tested, bytes.
   nb::tuple stats() {
     Reading hold(shared_.lock);
-    const char* names[] = {"equal", "cell", "lower", "upper", "prefix", "suffix", "contains", "name", "group"};
+    const char* names[] = {"equal",  "cell",     "lower", "upper", "prefix",
+                           "suffix", "contains", "name",  "group", "pair"};
     View view = shared_.view();
     Census census = shared_.census();
     nb::dict partitions;

@@ -101,6 +101,12 @@ struct Record {
 };
 static_assert(sizeof(Record) == 24);
 
+struct StoredKey {
+  uint64_t bits;
+  uint32_t size;
+  Ref text;  // of more than eight bytes
+};
+
 struct Node {
   Object object;
   uint8_t depth;
@@ -113,11 +119,10 @@ struct Node {
   Ref partitions;  // a PartitionList
   Ref chain;       // the last of a ring of chunks
   uint32_t total;  // entries here and in the ring
-  uint64_t key_bits;
-  uint32_t key_size;
-  Ref key_text;    // of keys longer than eight bytes
+  StoredKey key;
+  StoredKey second;  // of the child of a partition by pairs
 };
-static_assert(sizeof(Node) == 48);
+static_assert(sizeof(Node) == 64);
 constexpr uint16_t bucket_capacity = 32;
 
 struct Chunk {
@@ -131,8 +136,8 @@ struct Chunk {
 static_assert(sizeof(Chunk) == 32);
 constexpr uint32_t chunk_capacity = 24;
 
-enum class Way : uint8_t { equal, cell, lower, upper, prefix, suffix, contains, name, group };
-constexpr size_t ways = 9;
+enum class Way : uint8_t { equal, cell, lower, upper, prefix, suffix, contains, name, group, pair };
+constexpr size_t ways = 10;
 
 struct Partition {
   uint32_t id;
@@ -140,7 +145,7 @@ struct Partition {
   Way way;
   TypeMask family;  // of the bounds, for lower and upper
   uint16_t unused;
-  Ref details;      // Levels (cell, prefix, suffix, contains), Blocks (lower, upper) or a Group
+  uint32_t details; // Levels (cell, prefix, suffix, contains), Blocks (lower, upper), a Group, or the second name
   uint32_t children;
   float score;      // the estimated share of events that come to a child
 };
@@ -269,11 +274,15 @@ struct View {
 
   // Whether the node is the partition's child for the key.
   bool is_child(const Node& node, uint32_t partition, const Key& key) const {
-    if (node.object != Object::node || node.partition != partition) return false;
-    if (node.key_bits != key.bits || node.key_size != key.size) return false;
+    if (node.object != Object::node || node.partition != partition || !is_key(node.key, key)) return false;
+    return key.second == nullptr || is_key(node.second, *key.second);
+  }
+
+  bool is_key(const StoredKey& stored, const Key& key) const {
+    if (stored.bits != key.bits || stored.size != key.size) return false;
     uint32_t size = key.size & text_size_mask;
     if ((key.size & text_flag) == 0 || key.text == nullptr || size <= 8) return true;
-    return std::memcmp(bytes(node.key_text, 0, size), key.text, size) == 0;
+    return std::memcmp(bytes(stored.text, 0, size), key.text, size) == 0;
   }
 
   const NameObject* find_name(std::string_view name, Ref* where = nullptr) const {

@@ -179,6 +179,11 @@ class Matcher {
     if (partition.way == Way::group) return expand_group(partition);
     const Attribute* attribute = event.find(partition.name);
     if (attribute == nullptr) return;
+    if (partition.way == Way::pair) {
+      const Attribute* second = event.find(partition.details);
+      if (second != nullptr) probe(partition, pair_key(attribute->key, second->key));
+      return;
+    }
     bool is_string = attribute->value.type == Type::string;
     switch (partition.way) {
       case Way::equal: return probe(partition, attribute->key);
@@ -241,12 +246,12 @@ class Matcher {
   bool is_above(const Node& node, const Attribute& attribute) const {
     if (!attribute.value.is_text()) {
       double bound;
-      std::memcpy(&bound, &node.key_bits, 8);
+      std::memcpy(&bound, &node.key.bits, 8);
       return bound > attribute.order;
     }
-    uint32_t size = node.key_size & text_size_mask;
-    std::string_view bound(reinterpret_cast<const char*>(&node.key_bits), std::min<size_t>(size, 8));
-    if (size > 8) bound = view_->text(node.key_text, size);
+    uint32_t size = node.key.size & text_size_mask;
+    std::string_view bound(reinterpret_cast<const char*>(&node.key.bits), std::min<size_t>(size, 8));
+    if (size > 8) bound = view_->text(node.key.text, size);
     return bound > attribute.value.text;
   }
 
@@ -319,7 +324,7 @@ class Matcher {
       size_t batch = std::min(ahead, windows - begin);
       for (size_t i = 0; i < batch; ++i) {
         size_t start = begin + i;
-        hashes[i] = filed_hash(partition.id, {0, 0, nullptr, hash_word(hash, size)});
+        hashes[i] = filed_hash(partition.id, {0, 0, nullptr, hash_word(hash, size), nullptr});
         __builtin_prefetch(&view_->buckets[view_->table.place(hashes[i])]);
         if (start + size < text.size()) {
           hash = poly_step(hash, text[start + size]) - leaving * (static_cast<uint8_t>(text[start]) + 1);

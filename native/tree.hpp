@@ -77,18 +77,33 @@ class Tree : protected Surroundings {
     return *all;
   }
 
+  // Texts of the keys may lie in the arena, which moves when it grows, so they are copied first.
   void set_key(Ref ref, const Key& key) {
-    Ref text = 0;
+    std::string first = long_text(key), second = key.second == nullptr ? std::string() : long_text(*key.second);
+    StoredKey stored = store_key(key, first);
+    storage_.at<Node>(ref).key = stored;
+    if (key.second == nullptr) return;
+    stored = store_key(*key.second, second);
+    storage_.at<Node>(ref).second = stored;
+  }
+
+  static std::string long_text(const Key& key) {
     uint32_t size = key.size & text_size_mask;
-    if ((key.size & text_flag) != 0 && key.text != nullptr && size > 8) {
-      std::vector<char> copy(key.text, key.text + size);  // the key may lie in the arena, which may move
-      text = storage_.allocate(size);
-      std::memcpy(&storage_.at<char>(text), copy.data(), size);
+    bool is_long = (key.size & text_flag) != 0 && key.text != nullptr && size > 8;
+    return is_long ? std::string(key.text, size) : std::string();
+  }
+
+  StoredKey store_key(const Key& key, const std::string& text) {
+    StoredKey stored{key.bits, key.size, 0};
+    if (!text.empty()) {
+      stored.text = storage_.allocate(text.size());
+      std::memcpy(&storage_.at<char>(stored.text), text.data(), text.size());
     }
-    Node& node = storage_.at<Node>(ref);
-    node.key_bits = key.bits;
-    node.key_size = key.size;
-    node.key_text = text;
+    return stored;
+  }
+
+  void release_key(const StoredKey& key) {
+    if (key.text != 0) storage_.release(key.text, key.size & text_size_mask);
   }
 
   // A bucket of the next size; everything that refers to the node is told.
@@ -225,10 +240,10 @@ class Tree : protected Surroundings {
       storage_.erase_item<Blocks, Ref>(partition.details, static_cast<size_t>(block - first));
     } else if (partition.way != Way::group) {
       storage_.unfile(node.hash, ref);
-      if (has_levels(partition.way)) leave_level(partition, level_of(partition.way, node.key_size));
+      if (has_levels(partition.way)) leave_level(partition, level_of(partition.way, node.key.size));
     }
-    uint32_t text = node.key_size & text_size_mask;
-    if (node.key_text != 0) storage_.release(node.key_text, text);
+    release_key(node.key);
+    release_key(node.second);
     storage_.release(ref, node_size(node.capacity));
     --nodes_;
     if (--partition.children == 0) drop_partition(node.parent, partition);
@@ -298,7 +313,8 @@ class Tree : protected Surroundings {
   // -- children ----------------------------------------------------------------------------------------------------------
 
   void create_partition(Ref node, const Division& division) {
-    Partition partition{++last_partition_, division.name, division.way, division.family, 0, 0, 0, division.score};
+    Partition partition{++last_partition_, division.name, division.way,     division.family,
+                        0,                 division.second, 0, division.score};
     if (division.way == Way::group) {
       std::vector<char> literal(division.term.bytes, division.term.bytes);
       Predicate predicate = *division.term.predicate;
@@ -317,7 +333,7 @@ class Tree : protected Surroundings {
     } else if (division.way == Way::lower || division.way == Way::upper) {
       Ref child = allocate_node(node, partition.id, 2);
       bool is_text = (division.family & text_types) != 0;
-      set_key(child, is_text ? text_key({}, false, 0) : Key{bits_of(-detail::infinity), 0, nullptr, 0});
+      set_key(child, is_text ? text_key({}, false, 0) : Key{bits_of(-detail::infinity), 0, nullptr, 0, nullptr});
       partition.details = storage_.insert_item<Blocks, Ref>(0, 0, child);
       partition.children = 1;
     }
@@ -348,28 +364,36 @@ class Tree : protected Surroundings {
   Ref enter(Ref node, uint32_t index, Ref record, size_t term) {
     Partition partition = partition_at(node, index);
     FilterTerms all = terms(record);
-    Ref child;
-    if (partition.way == Way::lower || partition.way == Way::upper) {
-      child = enter_block(partition, all.term(term));
-    } else if (partition.way == Way::group) {
-      child = storage_.at<Group>(partition.details).node;
-    } else {
-      Key key = partition.way == Way::contains ? choose_window(partition, all.term(term)) : key_for(partition, all.term(term));
-      child = find_child(partition.id, key);
-      if (child == 0) child = make_child(node, index, key);
-    }
-    if (term < marked_terms) {
-      storage_.at<Record>(record).used |= 1u << term;
-      bool is_settled = is_settled_by(partition.way, *terms(record).term(term).predicate);
-      if (is_settled) storage_.at<Record>(record).satisfied |= 1u << term;
-    }
+    int second = partition.way == Way::pair ? equality_term(all, partition.details) : -1;
+    Key keys[2];
+    Ref child = find_child(partition, all, term, keys);
+    if (child == 0) child = make_child(node, index, keys[0]);
+    mark(record, partition.way, static_cast<size_t>(term));
+    if (second >= 0) mark(record, partition.way, static_cast<size_t>(second));
     return child;
   }
 
-  static Key key_for(const Partition& partition, const Term& term) {
-    Key key;
-    way_key(partition.way, term, key);
-    return key;
+  void mark(Ref record, Way way, size_t term) {
+    if (term >= marked_terms) return;
+    storage_.at<Record>(record).used |= 1u << term;
+    if (is_settled_by(way, *terms(record).term(term).predicate)) storage_.at<Record>(record).satisfied |= 1u << term;
+  }
+
+  // The child for the filter, or none; then the first of the keys, which may refer to the second, is what it would have.
+  Ref find_child(const Partition& partition, const FilterTerms& filter, size_t term, Key (&keys)[2]) {
+    switch (partition.way) {
+      case Way::lower:
+      case Way::upper: return enter_block(partition, filter.term(term));
+      case Way::group: return storage_.at<Group>(partition.details).node;
+      case Way::contains: keys[0] = choose_window(partition, filter.term(term)); break;
+      case Way::pair:
+        equality_key(filter.term(static_cast<size_t>(equality_term(filter, partition.details))), keys[1]);
+        equality_key(filter.term(term), keys[0]);
+        keys[0] = pair_key(keys[0], keys[1]);
+        break;
+      default: way_key(partition.way, filter.term(term), keys[0]);
+    }
+    return find_child(partition.id, keys[0]);
   }
 
   Ref find_child(uint32_t partition, const Key& key) const {
@@ -384,17 +408,20 @@ class Tree : protected Surroundings {
     return found;
   }
 
-  Ref make_child(Ref node, uint32_t index, Key key) {
+  Ref make_child(Ref node, uint32_t index, const Key& key) {
     Partition partition = partition_at(node, index);
-    bool has_text = (key.size & text_flag) != 0 && key.text != nullptr;
-    std::string text(has_text ? key.text : "", has_text ? key.size & text_size_mask : 0);
-    if (has_text) key.text = text.data();  // it may lie in the arena, which may move
+    // Keys may refer to texts in the arena, which moves when it grows.
+    Key first = key, second = key.second == nullptr ? Key{} : *key.second;
+    std::string texts[2] = {long_text(first), long_text(second)};
+    if (!texts[0].empty()) first.text = texts[0].data();
+    if (!texts[1].empty()) second.text = texts[1].data();
+    if (key.second != nullptr) first.second = &second;
     Ref child = allocate_node(node, partition.id, 2);
-    set_key(child, key);
-    uint32_t hash = filed_hash(partition.id, key);
+    set_key(child, first);
+    uint32_t hash = filed_hash(partition.id, first);
     storage_.at<Node>(child).hash = hash;
     storage_.file(hash, child);
-    if (has_levels(partition.way)) enter_level(node, index, level_of(partition.way, key.size));
+    if (has_levels(partition.way)) enter_level(node, index, level_of(partition.way, first.size));
     ++partition_at(node, index).children;
     return child;
   }
@@ -426,16 +453,16 @@ class Tree : protected Surroundings {
     const Node& node = storage_.at<Node>(block);
     if ((partition.family & text_types) == 0) {
       double begin;
-      std::memcpy(&begin, &node.key_bits, 8);
+      std::memcpy(&begin, &node.key.bits, 8);
       return begin > bound.number;
     }
     return key_text(node) > bound.text;
   }
 
   std::string_view key_text(const Node& node) {
-    uint32_t size = node.key_size & text_size_mask;
-    if (size <= 8) return {reinterpret_cast<const char*>(&node.key_bits), size};
-    return {&storage_.at<char>(node.key_text), size};
+    uint32_t size = node.key.size & text_size_mask;
+    if (size <= 8) return {reinterpret_cast<const char*>(&node.key.bits), size};
+    return {&storage_.at<char>(node.key.text), size};
   }
 
   Ref enter_block(const Partition& partition, const Term& term) {
@@ -456,7 +483,7 @@ class Tree : protected Surroundings {
 
   Key bound_key(const Partition& partition, const Bound& bound) {
     if ((partition.family & text_types) != 0) return text_key(bound.text, false, 0);
-    return {bits_of(bound.number), 0, nullptr, 0};
+    return {bits_of(bound.number), 0, nullptr, 0, nullptr};
   }
 
   // Moves the upper half of an overfull block into a block of its own; false if all its bounds are the same.

@@ -8,6 +8,7 @@
 //   contains           by a window of the text, of one of a few lengths
 //   name               by the name of an attribute that must be there
 //   group              by one predicate that many filters share, tested once for all of them
+//   pair               by the values of two attributes together
 #pragma once
 
 #include "layout.hpp"
@@ -85,7 +86,7 @@ constexpr int cells_reached = 3;
 inline Key cell_key(int32_t level, double cell) {
   cell += 0.0;  // no negative zero
   uint32_t size = static_cast<uint32_t>(level);
-  return {bits_of(cell), size, nullptr, hash_word(bits_of(cell), size)};
+  return {bits_of(cell), size, nullptr, hash_word(bits_of(cell), size), nullptr};
 }
 
 // -- what predicates say -------------------------------------------------------------------------------------------------
@@ -130,7 +131,8 @@ inline TypeMask family_of(const Predicate& predicate) {
 // Whether a predicate that a partition has used needs no further test below it.
 inline bool is_settled_by(Way way, const Predicate& predicate) {
   switch (way) {
-    case Way::equal: return predicate.types == family_of(predicate);
+    case Way::equal:
+    case Way::pair: return predicate.types == family_of(predicate);
     case Way::prefix:
     case Way::suffix:
     case Way::group: return true;
@@ -187,7 +189,7 @@ inline bool bound_of(Way way, const Term& term, Bound& bound) {
   return true;
 }
 
-// Whether the way applies to the predicate, and under which key (contains, lower, upper and group choose their own).
+// Whether the way applies to the predicate, and under which key (contains, lower, upper, group and pair choose their own).
 inline bool way_key(Way way, const Term& term, Key& key) {
   const Predicate& predicate = *term.predicate;
   bool has_text = has_literal(predicate.test) && predicate.literal.size > 0;
@@ -224,6 +226,7 @@ inline bool way_key(Way way, const Term& term, Key& key) {
       key = number_key(predicate.name, whole_code);
       return predicate.test != Test::absent;
     case Way::group: return true;
+    case Way::pair: return false;  // it takes two predicates
   }
   return false;
 }
