@@ -122,18 +122,21 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
     {
       std::shared_lock<FairLock> hold(shared.lock);
       View view = shared.view();
+      uint64_t events = 0, tested = 0;
       rows.resolve(view);
       for (int64_t end = std::min(row + at_once, count); row < end && !sink.is_full(); ++row) {
         Event& event = workspace->matcher.event;
         event.clear();
         if (rows.read(view, row, event)) {
           workspace->run(view, false);
-          shared.observe(workspace->matcher);
+          ++events;
+          tested += workspace->matcher.tested();
         } else {
           workspace->skip();
         }
         sink.take(row, *workspace);
       }
+      shared.observe(workspace->matcher.event, events, tested);
     }
     shared.care();
   }

@@ -24,8 +24,8 @@ struct FileHeader {
   uint64_t table_offset, buckets, items;
   uint64_t directory_offset, slots;
   uint64_t filters, nodes;
-  uint32_t level;
-  Ref root;
+  uint64_t mask;
+  uint64_t root;
   uint64_t has_generations;
   Census census;
   uint64_t content_hash;
@@ -56,7 +56,7 @@ void write_index(const Index& index, Put put) {
   header.table_offset = header.arena_offset + aligned(header.arena_size);
   header.buckets = view.table.buckets;
   header.items = view.table.items;
-  header.level = view.table.level;
+  header.mask = view.table.mask;
   header.directory_offset = header.table_offset + aligned(view.table.buckets * sizeof(Bucket));
   header.slots = view.slots;
   header.file_size = header.directory_offset + aligned(view.slots * sizeof(Place));
@@ -99,20 +99,21 @@ inline View view_of_file(const uint8_t* data, size_t size) {
   };
   bool sound = fits(header.arena_offset, header.arena_size, 1) &&
                fits(header.table_offset, header.buckets, sizeof(Bucket)) &&
-               fits(header.directory_offset, header.slots, sizeof(Place)) && header.level < 32 &&
-               header.buckets >= uint64_t{1} << header.level && header.buckets <= uint64_t{2} << header.level &&
+               fits(header.directory_offset, header.slots, sizeof(Place)) && header.root <= 0xFFFFFFFF &&
+               header.mask <= 0xFFFFFFFF && (header.mask & (header.mask + 1)) == 0 &&
+               header.buckets > header.mask >> 1 &&
                header.filters <= header.slots && header.nodes <= header.arena_size / granule;
   if (!sound) throw FileFailure("damaged: its header contradicts itself");
   View view;
   view.arena = data + header.arena_offset;
   view.arena_size = header.arena_size;
   view.buckets = reinterpret_cast<const Bucket*>(data + header.table_offset);
-  view.table = {header.buckets, header.items, header.level};
+  view.table = {header.buckets, header.items, header.mask};
   view.places = reinterpret_cast<const Place*>(data + header.directory_offset);
   view.slots = header.slots;
   view.filters = header.filters;
   view.nodes = header.nodes;
-  view.root = header.root;
+  view.root = static_cast<Ref>(header.root);
   view.has_generations = header.has_generations != 0;
   return view;
 }

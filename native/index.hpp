@@ -218,8 +218,8 @@ class Index : private Tree {
       const Partition& partition = partitions[choice.partition];
       size_t term = static_cast<size_t>(choice.term);
       share *= partition.score;
-      Key keys[2];
-      node = find_child(partition, all, term, keys);
+      ChildKey key;
+      node = find_child(partition, all, term, key);
       if (term < marked_terms && is_settled_by(partition.way, all.predicates[term])) all.satisfied |= 1u << term;
       if (node == 0) return share;
     }

@@ -143,7 +143,7 @@ class PyIndex {
         if (known != nullptr) workspace.event().add(known->id, to_value(value));
       }
       workspace->run(view, only_one);
-      shared_.observe(workspace->matcher);
+      shared_.observe(workspace.event(), 1, workspace->matcher.tested());
     }
     shared_.care();
     return result(*workspace, only_one);
@@ -157,7 +157,7 @@ class PyIndex {
       BodyVisitor visitor{view, workspace.event()};
       read_body(reinterpret_cast<const uint8_t*>(body.c_str()), body.size(), limits, visitor);
       workspace->run(view, false);
-      shared_.observe(workspace->matcher);
+      shared_.observe(workspace.event(), 1, workspace->matcher.tested());
     }
     shared_.care();
     return result(*workspace, false);

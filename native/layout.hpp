@@ -206,10 +206,10 @@ static_assert(sizeof(Bucket) == 64);
 struct TableShape {
   uint64_t buckets = 0;
   uint64_t items = 0;
-  uint32_t level = 0;  // buckets are between 2 ** level and 2 ** (level + 1)
+  uint64_t mask = 1;  // a power of two minus one, less than twice as many as there are buckets
 
   uint64_t place(uint32_t hash) const {
-    uint64_t mask = (uint64_t{2} << level) - 1, place = hash & mask;
+    uint64_t place = hash & mask;
     return place < buckets ? place : place & mask >> 1;
   }
 };
@@ -272,10 +272,10 @@ struct View {
     }
   }
 
-  // Whether the node is the partition's child for the key.
-  bool is_child(const Node& node, uint32_t partition, const Key& key) const {
+  // Whether the node is the partition's child for the key, or for the two.
+  bool is_child(const Node& node, uint32_t partition, const Key& key, const Key* second) const {
     if (node.object != Object::node || node.partition != partition || !is_key(node.key, key)) return false;
-    return key.second == nullptr || is_key(node.second, *key.second);
+    return second == nullptr || is_key(node.second, *second);
   }
 
   bool is_key(const StoredKey& stored, const Key& key) const {

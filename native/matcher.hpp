@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <vector>
 
 #include "ways.hpp"
@@ -21,6 +22,7 @@ class Matcher {
     left_to_scan_ = view.filters;
     probes_.clear();
     children_.clear();
+    made_.clear();
     visit(view.root);
     // Breadth first: while one child is fetched from memory, the others are looked for.
     while (!is_done() && !(probes_.empty() && children_.empty())) {
@@ -32,7 +34,7 @@ class Matcher {
       for (Ref ref : visiting_) visit(ref);
       for (const Candidate& candidate : candidates_) {
         const Probe& probe = *candidate.probe;
-        if (view.is_child(view.at<Node>(candidate.node), probe.partition, probe.key)) visit(candidate.node);
+        if (view.is_child(view.at<Node>(candidate.node), probe.partition, *probe.key, probe.second)) visit(candidate.node);
       }
     }
   }
@@ -49,7 +51,8 @@ class Matcher {
     const Bucket* bucket;
     uint32_t hash;
     uint32_t partition;
-    Key key;
+    const Key* key;
+    const Key* second;  // of a pair, or null
   };
 
   struct Candidate {
@@ -173,7 +176,7 @@ class Matcher {
 
   void expand(const Partition& partition) {
     if (partition.way == Way::name) {
-      for (const Attribute& attribute : event.attributes()) probe(partition, number_key(attribute.name, whole_code));
+      for (const Attribute& attribute : event.attributes()) probe_made(partition, number_key(attribute.name, whole_code));
       return;
     }
     if (partition.way == Way::group) return expand_group(partition);
@@ -181,12 +184,12 @@ class Matcher {
     if (attribute == nullptr) return;
     if (partition.way == Way::pair) {
       const Attribute* second = event.find(partition.details);
-      if (second != nullptr) probe(partition, pair_key(attribute->key, second->key));
-      return;
+      if (second == nullptr) return;
+      return probe(partition, filed_hash(partition.id, attribute->key.hash, second->key.hash), attribute->key, &second->key);
     }
     bool is_string = attribute->value.type == Type::string;
     switch (partition.way) {
-      case Way::equal: return probe(partition, attribute->key);
+      case Way::equal: return probe(partition, filed_hash(partition.id, attribute->key.hash), attribute->key);
       case Way::cell:
         if (!attribute->value.is_text()) expand_cells(partition, attribute->order);
         return;
@@ -207,11 +210,15 @@ class Matcher {
     }
   }
 
-  void probe(const Partition& partition, const Key& key) {
-    uint32_t hash = filed_hash(partition.id, key);
+  // The keys must stay where they are until the match is over.
+  void probe(const Partition& partition, uint32_t hash, const Key& key, const Key* second = nullptr) {
     const Bucket* bucket = &view_->buckets[view_->table.place(hash)];
     __builtin_prefetch(bucket);
-    probes_.push_back({bucket, hash, partition.id, key});
+    probes_.push_back({bucket, hash, partition.id, &key, second});
+  }
+
+  void probe_made(const Partition& partition, const Key& key) {
+    probe(partition, filed_hash(partition.id, key.hash), made_.emplace_back(key));
   }
 
   void find_candidates() {
@@ -238,7 +245,7 @@ class Matcher {
       if (at[i].level < least_level || at[i].level > greatest_level) View::damaged();
       double cell = std::floor(order * cell_scale(at[i].level));
       if (!(std::fabs(cell) < two_to_53 / 2)) continue;
-      for (int back = 0; back < cells_reached; ++back) probe(partition, cell_key(at[i].level, cell - back));
+      for (int back = 0; back < cells_reached; ++back) probe_made(partition, cell_key(at[i].level, cell - back));
     }
   }
 
@@ -285,7 +292,7 @@ class Matcher {
     size_t done = 0;
     for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
       for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[done]);
-      probe(partition, part_key(text.substr(0, done), hash));
+      probe_made(partition, part_key(text.substr(0, done), hash));
     }
   }
 
@@ -296,7 +303,7 @@ class Matcher {
     size_t done = 0;
     for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
       for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[text.size() - 1 - done]);
-      probe(partition, part_key(text.substr(text.size() - done), hash));
+      probe_made(partition, part_key(text.substr(text.size() - done), hash));
     }
   }
 
@@ -324,7 +331,7 @@ class Matcher {
       size_t batch = std::min(ahead, windows - begin);
       for (size_t i = 0; i < batch; ++i) {
         size_t start = begin + i;
-        hashes[i] = filed_hash(partition.id, {0, 0, nullptr, hash_word(hash, size), nullptr});
+        hashes[i] = filed_hash(partition.id, hash_word(hash, size));
         __builtin_prefetch(&view_->buckets[view_->table.place(hashes[i])]);
         if (start + size < text.size()) {
           hash = poly_step(hash, text[start + size]) - leaving * (static_cast<uint8_t>(text[start]) + 1);
@@ -333,7 +340,7 @@ class Matcher {
       for (size_t i = 0; i < batch; ++i) {
         view_->find(hashes[i], [&](Ref ref) {
           Key key = text_key(text.substr(begin + i, size), false, 0);
-          if (view_->is_child(view_->at<Node>(ref), partition.id, key)) windows_.push_back(ref);
+          if (view_->is_child(view_->at<Node>(ref), partition.id, key, nullptr)) windows_.push_back(ref);
           return false;
         });
       }
@@ -348,6 +355,7 @@ class Matcher {
   std::vector<Probe> probes_, following_;  // for the next wave of nodes, and for this one
   std::vector<Ref> children_, visiting_;   // likewise, nodes that are known already
   std::vector<Candidate> candidates_;
+  std::deque<Key> made_;  // keys of probes that are not of the event
   std::vector<Ref> windows_;
 };
 

@@ -161,12 +161,14 @@ class SharedIndex {
 
   // -- learning from events ------------------------------------------------------------------------------------------------
 
-  // Called after every match, with the lock held for reading; one event in so many is remembered.
-  void observe(const Matcher& matcher) {
-    tested_.fetch_add(matcher.tested(), std::memory_order_relaxed);
-    if (events_.fetch_add(1, std::memory_order_relaxed) % 61 != 0 || !index_) return;
+  // Called after matches, with the lock held for reading, for all the events since the last call; one of them is given,
+  // and one in so many of those is remembered.
+  void observe(const Event& event, uint64_t events, uint64_t tested) {
+    tested_.fetch_add(tested, std::memory_order_relaxed);
+    uint64_t before = events_.fetch_add(events, std::memory_order_relaxed);
+    if (!index_ || before / sampled == (before + events) / sampled) return;
     std::unique_lock<std::mutex> hold(sample_lock_, std::try_to_lock);
-    if (hold.owns_lock()) index_->observe(matcher.event);
+    if (hold.owns_lock()) index_->observe(event);
   }
 
   // Called between events, without the lock: as much as matching has cost, now and then a little is spent on looking
@@ -184,6 +186,8 @@ class SharedIndex {
   uint64_t tested() const { return tested_.load(std::memory_order_relaxed); }
 
  private:
+  static constexpr uint64_t sampled = 61;
+
   std::unique_ptr<Index> index_;
   std::unique_ptr<MappedFile> file_;
   std::mutex pool_lock_, sample_lock_;

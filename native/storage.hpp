@@ -242,8 +242,8 @@ class Storage {
   }
 
   void split_bucket() {
-    if (shape_.buckets == uint64_t{2} << shape_.level) ++shape_.level;
-    uint64_t splitting = shape_.buckets - (uint64_t{1} << shape_.level);
+    if (shape_.buckets > shape_.mask) shape_.mask = 2 * shape_.mask + 1;
+    uint64_t splitting = shape_.buckets & shape_.mask >> 1;
     table_.resize(table_.size() + sizeof(Bucket));
     ++shape_.buckets;
     moving_.clear();

@@ -77,24 +77,16 @@ class Tree : protected Surroundings {
     return *all;
   }
 
-  // Texts of the keys may lie in the arena, which moves when it grows, so they are copied first.
-  void set_key(Ref ref, const Key& key) {
-    std::string first = long_text(key), second = key.second == nullptr ? std::string() : long_text(*key.second);
-    StoredKey stored = store_key(key, first);
-    storage_.at<Node>(ref).key = stored;
-    if (key.second == nullptr) return;
-    stored = store_key(*key.second, second);
-    storage_.at<Node>(ref).second = stored;
-  }
-
+  // A copy: the text may lie in the arena, which moves when it grows.
   static std::string long_text(const Key& key) {
     uint32_t size = key.size & text_size_mask;
     bool is_long = (key.size & text_flag) != 0 && key.text != nullptr && size > 8;
     return is_long ? std::string(key.text, size) : std::string();
   }
 
-  StoredKey store_key(const Key& key, const std::string& text) {
+  StoredKey store_key(const Key& key) {
     StoredKey stored{key.bits, key.size, 0};
+    std::string text = long_text(key);
     if (!text.empty()) {
       stored.text = storage_.allocate(text.size());
       std::memcpy(&storage_.at<char>(stored.text), text.data(), text.size());
@@ -333,7 +325,8 @@ class Tree : protected Surroundings {
     } else if (division.way == Way::lower || division.way == Way::upper) {
       Ref child = allocate_node(node, partition.id, 2);
       bool is_text = (division.family & text_types) != 0;
-      set_key(child, is_text ? text_key({}, false, 0) : Key{bits_of(-detail::infinity), 0, nullptr, 0, nullptr});
+      StoredKey key = store_key(is_text ? text_key({}, false, 0) : Key{bits_of(-detail::infinity), 0, nullptr, 0});
+      storage_.at<Node>(child).key = key;
       partition.details = storage_.insert_item<Blocks, Ref>(0, 0, child);
       partition.children = 1;
     }
@@ -365,9 +358,9 @@ class Tree : protected Surroundings {
     Partition partition = partition_at(node, index);
     FilterTerms all = terms(record);
     int second = partition.way == Way::pair ? equality_term(all, partition.details) : -1;
-    Key keys[2];
-    Ref child = find_child(partition, all, term, keys);
-    if (child == 0) child = make_child(node, index, keys[0]);
+    ChildKey key;
+    Ref child = find_child(partition, all, term, key);
+    if (child == 0) child = make_child(node, index, key);
     mark(record, partition.way, static_cast<size_t>(term));
     if (second >= 0) mark(record, partition.way, static_cast<size_t>(second));
     return child;
@@ -379,46 +372,48 @@ class Tree : protected Surroundings {
     if (is_settled_by(way, *terms(record).term(term).predicate)) storage_.at<Record>(record).satisfied |= 1u << term;
   }
 
-  // The child for the filter, or none; then the first of the keys, which may refer to the second, is what it would have.
-  Ref find_child(const Partition& partition, const FilterTerms& filter, size_t term, Key (&keys)[2]) {
+  // The child for the filter, or none; then the key is what it would have.
+  Ref find_child(const Partition& partition, const FilterTerms& filter, size_t term, ChildKey& key) {
     switch (partition.way) {
       case Way::lower:
       case Way::upper: return enter_block(partition, filter.term(term));
       case Way::group: return storage_.at<Group>(partition.details).node;
-      case Way::contains: keys[0] = choose_window(partition, filter.term(term)); break;
+      case Way::contains: key.first = choose_window(partition, filter.term(term)); break;
       case Way::pair:
-        equality_key(filter.term(static_cast<size_t>(equality_term(filter, partition.details))), keys[1]);
-        equality_key(filter.term(term), keys[0]);
-        keys[0] = pair_key(keys[0], keys[1]);
+        key.is_pair = true;
+        equality_key(filter.term(term), key.first);
+        equality_key(filter.term(static_cast<size_t>(equality_term(filter, partition.details))), key.second);
         break;
-      default: way_key(partition.way, filter.term(term), keys[0]);
+      default: way_key(partition.way, filter.term(term), key.first);
     }
-    return find_child(partition.id, keys[0]);
+    return find_child(partition.id, key);
   }
 
-  Ref find_child(uint32_t partition, const Key& key) const {
+  Ref find_child(uint32_t partition, const ChildKey& key) const {
     View all = storage_.view();
     Ref found = 0;
-    all.find(filed_hash(partition, key), [&](Ref ref) {
-      const Node& node = all.at<Node>(ref);
-      if (!all.is_child(node, partition, key)) return false;
+    all.find(key.filed(partition), [&](Ref ref) {
+      if (!all.is_child(all.at<Node>(ref), partition, key.first, key.other())) return false;
       found = ref;
       return true;
     });
     return found;
   }
 
-  Ref make_child(Ref node, uint32_t index, const Key& key) {
+  Ref make_child(Ref node, uint32_t index, const ChildKey& key) {
     Partition partition = partition_at(node, index);
-    // Keys may refer to texts in the arena, which moves when it grows.
-    Key first = key, second = key.second == nullptr ? Key{} : *key.second;
-    std::string texts[2] = {long_text(first), long_text(second)};
+    std::string texts[2] = {long_text(key.first), long_text(key.second)};
+    Key first = key.first, second = key.second;
     if (!texts[0].empty()) first.text = texts[0].data();
     if (!texts[1].empty()) second.text = texts[1].data();
-    if (key.second != nullptr) first.second = &second;
     Ref child = allocate_node(node, partition.id, 2);
-    set_key(child, first);
-    uint32_t hash = filed_hash(partition.id, first);
+    StoredKey stored = store_key(first);
+    storage_.at<Node>(child).key = stored;
+    if (key.is_pair) {
+      stored = store_key(second);
+      storage_.at<Node>(child).second = stored;
+    }
+    uint32_t hash = key.filed(partition.id);
     storage_.at<Node>(child).hash = hash;
     storage_.file(hash, child);
     if (has_levels(partition.way)) enter_level(node, index, level_of(partition.way, first.size));
@@ -436,7 +431,7 @@ class Tree : protected Surroundings {
     for (size_t start = 0; start < windows && least != 0; start += step) {
       std::string_view window = needle.substr(start, size);
       Key key = part_key(window, poly_hash(window));
-      Ref child = find_child(partition.id, key);
+      Ref child = find_child(partition.id, ChildKey{key, {}, false});
       uint32_t total = child == 0 ? 0 : storage_.at<Node>(child).total + (storage_.at<Node>(child).partitions != 0 ? 1000 : 0);
       if (total < least) {
         least = total;
@@ -483,7 +478,7 @@ class Tree : protected Surroundings {
 
   Key bound_key(const Partition& partition, const Bound& bound) {
     if ((partition.family & text_types) != 0) return text_key(bound.text, false, 0);
-    return {bits_of(bound.number), 0, nullptr, 0, nullptr};
+    return {bits_of(bound.number), 0, nullptr, 0};
   }
 
   // Moves the upper half of an overfull block into a block of its own; false if all its bounds are the same.
@@ -512,7 +507,8 @@ class Tree : protected Surroundings {
     std::string text(middle->first.text);
     Bound bound{middle->first.number, text};
     Ref block = allocate_node(parent, partition.id, 2);
-    set_key(block, bound_key(partition, bound));
+    StoredKey key = store_key(bound_key(partition, bound));
+    storage_.at<Node>(block).key = key;
     size_t place = block_for(partition, bound) + 1;
     Ref list = storage_.insert_item<Blocks, Ref>(partition.details, place, block);
     partition_at(parent, index).details = list;

@@ -100,8 +100,7 @@ struct Key {
   uint64_t bits = 0;   // the number, or the first eight bytes of the text
   uint32_t size = 0;   // of the text; for numbers one of the codes below
   const char* text = nullptr;  // all of the text
-  uint64_t hash = 0;           // of the second key too, if there is one
-  const Key* second = nullptr;
+  uint64_t hash = 0;
 };
 
 constexpr uint32_t text_flag = 0x80000000u;
@@ -110,18 +109,11 @@ constexpr uint32_t text_size_mask = 0x3FFFFFFFu;
 
 enum NumberCode : uint32_t { whole_code = 1, real_code, time_code, boolean_code };
 
-inline Key number_key(uint64_t bits, uint32_t code) { return {bits, code, nullptr, hash_word(bits, code), nullptr}; }
+inline Key number_key(uint64_t bits, uint32_t code) { return {bits, code, nullptr, hash_word(bits, code)}; }
 
 inline Key text_key(std::string_view text, bool is_bytes, uint64_t hash) {
   uint32_t size = static_cast<uint32_t>(text.size()) | text_flag | (is_bytes ? bytes_flag : 0u);
-  return {load_bytes(text.data(), text.size()), size, text.data(), is_bytes ? hash ^ hash_a : hash, nullptr};
-}
-
-// The two as one, for looking up pairs of values; it refers to the second.
-inline Key pair_key(Key first, const Key& second) {
-  first.hash = hash_word(first.hash, second.hash);
-  first.second = &second;
-  return first;
+  return {load_bytes(text.data(), text.size()), size, text.data(), is_bytes ? hash ^ hash_a : hash};
 }
 
 inline uint64_t bits_of(double real) {

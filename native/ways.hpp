@@ -45,10 +45,21 @@ inline Key part_key(std::string_view text, uint64_t poly) {
   return text_key(text, false, hash_word(poly, text.size()));
 }
 
-// Keys are filed under their own hash and the partition they belong to.
-inline uint32_t filed_hash(uint32_t partition, const Key& key) {
-  return static_cast<uint32_t>(mix(key.hash ^ partition, hash_a) >> 32);
+// Keys, or pairs of keys, are filed under their hash and the partition they belong to.
+inline uint32_t filed_hash(uint32_t partition, uint64_t hash, uint64_t second = hash_a) {
+  return static_cast<uint32_t>(mix(hash ^ partition, second) >> 32);
 }
+
+// A key, or a pair of them, under which a child is filed.
+struct ChildKey {
+  Key first, second;
+  bool is_pair = false;
+
+  const Key* other() const { return is_pair ? &second : nullptr; }
+  uint32_t filed(uint32_t partition) const {
+    return is_pair ? filed_hash(partition, first.hash, second.hash) : filed_hash(partition, first.hash);
+  }
+};
 
 // -- cells ---------------------------------------------------------------------------------------------------------------
 
@@ -86,7 +97,7 @@ constexpr int cells_reached = 3;
 inline Key cell_key(int32_t level, double cell) {
   cell += 0.0;  // no negative zero
   uint32_t size = static_cast<uint32_t>(level);
-  return {bits_of(cell), size, nullptr, hash_word(bits_of(cell), size), nullptr};
+  return {bits_of(cell), size, nullptr, hash_word(bits_of(cell), size)};
 }
 
 // -- what predicates say -------------------------------------------------------------------------------------------------
