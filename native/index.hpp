@@ -91,6 +91,10 @@ class Index : private Tree {
       if (choice.partition < 0) break;
       node = enter(node, static_cast<uint32_t>(choice.partition), record, static_cast<size_t>(choice.term));
     }
+    put(node, record);
+  }
+
+  void put(Ref node, Ref record) {
     node = attach(node, record);
     uint32_t total = storage_.at<Node>(node).total;
     if (total == bucket_capacity + 1u || (total > bucket_capacity + 1u && (total & (total - 1)) == 0)) divide(node);
@@ -176,7 +180,7 @@ class Index : private Tree {
     if (total > bucket_capacity && storage_.at<Record>(record).slot % total == 0) {
       divide(node);  // once a round, as many filters as there are
     } else if (best_path(record) * much_better < now || best_share(terms(record), sample_) * much_better < now) {
-      refile(record);  // if there is no partition yet that suits it, a bucket is where one begins
+      refile(record, node, now);
     }
   }
 
@@ -225,11 +229,33 @@ class Index : private Tree {
     }
   }
 
-  void refile(Ref record) {
+  // Moves a filter that so large a share of events visits to where fewer come, by what the sample says of this filter;
+  // if there is no partition for that, to the root's bucket, which is where partitions begin.
+  void refile(Ref record, Ref node, float now) {
+    FilterTerms all = terms(record);
+    all.satisfied = 0;
+    uint32_t count;
+    const Partition* partitions = partition_list(root_, count);
+    Choice choice;
+    float least = now / 2;
+    for (uint32_t i = 0; i < count; ++i) {
+      int term = applicable_term(partitions[i], all, *this);
+      if (term < 0) continue;
+      float share = seen_share(partitions[i], all, static_cast<size_t>(term));
+      if (share >= least) continue;
+      least = share;
+      choice = {static_cast<int>(i), term};
+    }
+    if (choice.partition < 0 && node == root_) return;
+    uint32_t id = choice.partition < 0 ? 0 : partitions[choice.partition].id;
     detach(record);
     storage_.at<Record>(record).satisfied = storage_.at<Record>(record).used = 0;
-    settle(root_, record);
     ++refiled_;
+    partitions = partition_list(root_, count);  // one may have gone with the filter
+    uint32_t index = 0;
+    while (index < count && partitions[index].id != id) ++index;
+    if (index == count) return put(root_, record);
+    settle(enter(root_, index, record, static_cast<size_t>(choice.term)), record);
   }
 
   static constexpr float good_enough = 0.05f;

@@ -17,12 +17,14 @@ class Sample {
     kept.event.clear();
     kept.texts.clear();
     kept.texts.reserve(event.attributes().size());  // no text may move once it is referred to
+    size_t room = most_text;
     for (const Attribute& attribute : event.attributes()) {
       Value value = attribute.value;
       Key key = attribute.key;
       if (value.is_text()) {
-        kept.texts.emplace_back(value.text.substr(0, longest_text));
+        kept.texts.emplace_back(value.text.substr(0, room));  // a text cut short misleads a little, at worst
         value.text = kept.texts.back();
+        room -= value.text.size();
         key = key_of(value);
       }
       kept.event.add(attribute.name, value, key);
@@ -42,7 +44,7 @@ class Sample {
   }
 
  private:
-  static constexpr size_t longest_text = 1024;
+  static constexpr size_t most_text = 65536;  // bytes of one event
 
   struct Kept {
     Event event;

@@ -1,0 +1,165 @@
+"""How well the index divides filters: counted in filters looked at, not in seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import pytest
+
+from palio import Constraint, Filter, Notification
+from palio.matching import FilterIndex, LinearScan
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+FILTERS = 20_000
+EVENTS = 40
+
+
+def looked_at_per_event(index: FilterIndex, events: Sequence[Notification]) -> float:
+    before = index.stats()
+    for event in events:
+        index.match(event)
+    after = index.stats()
+    assert after.events - before.events == len(events)
+    return (after.tested - before.tested) / len(events)
+
+
+def word(number: int) -> str:
+    """A different word for each number, with letters that spread over all of it."""
+    return f"{number * 2654435761 % 2**32:08x}"
+
+
+Population = tuple[Callable[[int], list[Constraint]], Callable[[int], Notification]]
+
+POPULATIONS: dict[str, Population] = {
+    "= string": (lambda i: [Constraint("x", "=", word(i))], lambda i: Notification(x=word(i))),
+    "= integer": (lambda i: [Constraint("x", "=", i)], lambda i: Notification(x=i)),
+    "= float by integer": (lambda i: [Constraint("x", "=", float(i))], lambda i: Notification(x=i)),
+    "= beyond 2**53": (lambda i: [Constraint("x", "=", 2**53 + i)], lambda i: Notification(x=2**53 + i)),
+    "= time": (
+        lambda i: [Constraint("x", "=", START + timedelta(seconds=i))],
+        lambda i: Notification(x=START + timedelta(seconds=i)),
+    ),
+    "= bytes": (lambda i: [Constraint("x", "=", word(i).encode())], lambda i: Notification(x=word(i).encode())),
+    "= and =": (
+        lambda i: [Constraint("x", "=", i % 150), Constraint("y", "=", i // 150)],
+        lambda i: Notification(x=i % 150, y=i // 150),
+    ),
+    "narrow range": (
+        lambda i: [Constraint("x", ">", i), Constraint("x", "<=", i + 2)],
+        lambda i: Notification(x=i),
+    ),
+    "narrow range of floats": (
+        lambda i: [Constraint("x", ">", i / 7), Constraint("x", "<=", (i + 2) / 7)],
+        lambda i: Notification(x=i / 7),
+    ),
+    "narrow range of times": (
+        lambda i: [
+            Constraint("x", ">=", START + timedelta(seconds=i)),
+            Constraint("x", "<", START + timedelta(seconds=i + 1)),
+        ],
+        lambda i: Notification(x=START + timedelta(seconds=i)),
+    ),
+    ">=": (lambda i: [Constraint("x", ">=", i)], lambda i: Notification(x=i % 50)),
+    "<": (lambda i: [Constraint("x", "<", -i)], lambda i: Notification(x=-(i % 50))),
+    ">= string": (
+        lambda i: [Constraint("x", ">=", f"a long way in common/{i:06}")],
+        lambda i: Notification(x=f"a long way in common/{i % 50:06}"),
+    ),
+    "< bytes": (
+        lambda i: [Constraint("x", "<", b"%06d" % (FILTERS - i))],
+        lambda i: Notification(x=b"%06d" % (FILTERS - i % 50)),
+    ),
+    "prefix": (
+        lambda i: [Constraint("x", ">*", "http://" + word(i))],
+        lambda i: Notification(x=f"http://{word(i)}/more"),
+    ),
+    "prefixes of many lengths": (
+        lambda i: [Constraint("x", ">*", word(i) * (1 + i % 9))],
+        lambda i: Notification(x=word(i) * 10),
+    ),
+    "suffix": (lambda i: [Constraint("x", "*<", word(i) + ".jpg")], lambda i: Notification(x=f"some {word(i)}.jpg")),
+    "contains": (lambda i: [Constraint("x", "*", word(i))], lambda i: Notification(x=f"some {word(i)} text")),
+    "contains, many lengths": (
+        lambda i: [Constraint("x", "*", word(i) + "ab" * (i % 40))],
+        lambda i: Notification(x="ab" * 9 + word(i) + "ab" * 60),
+    ),
+    "any": (lambda i: [Constraint(f"x{i}", "any")], lambda i: Notification({f"x{i}": 1, "y": 2})),
+    "!= on many names": (lambda i: [Constraint(f"x{i}", "!=", i)], lambda i: Notification({f"x{i}": 1, "y": 2})),
+    "!= that fails": (lambda _: [Constraint("x", "!=", 7)], lambda _: Notification(x=7)),
+    "absent that fails": (lambda _: [Constraint("x", "absent")], lambda _: Notification(x=7)),
+    "typed any that fails": (lambda _: [Constraint("x", "any", type="string")], lambda _: Notification(x=7)),
+    "not prefix that fails": (lambda _: [Constraint("x", "!>*", "ab")], lambda _: Notification(x="abc")),
+    "not suffix that fails": (lambda _: [Constraint("x", "!*<", "bc")], lambda _: Notification(x="abc")),
+    "not contains that fails": (lambda _: [Constraint("x", "!*", "b")], lambda _: Notification(x="abc")),
+    "boolean that fails": (
+        lambda i: [Constraint("x", "=", True), Constraint("y", "!=", i)],
+        lambda _: Notification(x=False, y=1),
+    ),
+    "one range for all, missed": (
+        lambda _: [Constraint("x", ">=", 0), Constraint("x", "<=", 700)],
+        lambda i: Notification(x=800 + i % 100),
+    ),
+    "all share one equality": (
+        lambda i: [Constraint("type", "=", "alarm"), Constraint("x", "=", i)],
+        lambda i: Notification(type="alarm", x=i),
+    ),
+}
+
+
+@pytest.mark.parametrize("population", POPULATIONS)
+def test_no_operator_costs_as_much_as_there_are_filters(population):
+    """Beyond what matches, an event meets few of the filters, whatever operator they use."""
+    make, meet = POPULATIONS[population]
+    filters = [Filter(make(i)) for i in range(FILTERS)]
+    index, scan = FilterIndex(filters), LinearScan(filters)
+    events = [meet(i) for i in range(0, FILTERS, FILTERS // EVENTS)]
+    for event in events[:5]:
+        assert index.match(event) == scan.match(event)
+    matches = sum(len(index.match(event)) for event in events) / len(events)
+    assert looked_at_per_event(index, events) <= 2 * matches + FILTERS / 100
+
+
+def test_events_teach_the_index():
+    """Filters are filed by what looked best; when events turn out otherwise, they are filed anew."""
+    random = Random(1)
+    filters = [
+        Filter([Constraint("x", ">", i % 1000), Constraint(f"r{random.randrange(200)}", "any")]) for i in range(3000)
+    ]
+    events = [Notification({"x": 5000, f"r{random.randrange(200)}": 1}) for _ in range(500)]
+    index, scan = FilterIndex(filters), LinearScan(filters)
+    for _ in range(20):
+        tested = looked_at_per_event(index, events)
+    assert index.stats().refiled > 0
+    assert tested < 100
+    assert all(index.match(event) == scan.match(event) for event in events[:50])
+
+
+def test_events_that_change_are_followed():
+    """First one attribute tells filters apart, then another."""
+    filters = [Filter([Constraint("a", "*", f"{i:05}"), Constraint("b", ">", i)]) for i in range(2000)]
+    index, scan = FilterIndex(filters), LinearScan(filters)
+    first = [Notification(a=f"--{i:05}--", b=5000) for i in range(500)]
+    then = [Notification(a="".join(f"{i:05}" for i in range(0, 2000, 2)), b=k % 20) for k in range(200)]
+    for events, most in ((first, 50), (then, 400)):
+        assert any(looked_at_per_event(index, events) < most for _ in range(80))
+        assert all(index.match(event) == scan.match(event) for event in events[:20])
+
+
+# -- faults that were found --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("contradiction", "event"),
+    [
+        ("x < {n} and x > {n}", Notification(x=2.0**53 + 4)),
+        ("x <= {n} and x > {n}", Notification(x=2**53 + 5)),
+        ("integer x < 2 and float x = -1", Notification(x=datetime(1969, 12, 31, 23, 59, 59, 999999, tzinfo=UTC))),
+    ],
+)
+def test_contradictions_match_nothing(contradiction, event):
+    """Beyond 2**53 such filters were filed as if one number could meet them; or as a time, having no type left."""
+    filters = [Filter.parse(contradiction.format(n=2**53 + i % 9)) for i in range(200)]
+    filters += [Filter([Constraint("x", "=", 2**53 + i % 9)]) for i in range(200)]
+    assert FilterIndex(filters).match(event) == LinearScan(filters).match(event)
