@@ -29,9 +29,13 @@ class Index : private Tree {
     return view;
   }
 
-  NameId name_id(std::string_view name) { return storage_.name_id(name); }
+  NameId name_id(std::string_view name) {
+    storage_.prepare(name.size());
+    return storage_.name_id(name);
+  }
 
   Id add(const Compiled& filter) {
+    storage_.prepare(record_size(filter.predicates.size(), filter.bytes.size()));
     Slot slot = storage_.take_slot();
     Ref ref = store_record(slot, filter);
     storage_.place(slot).record = ref;
@@ -64,6 +68,7 @@ class Index : private Tree {
   // Looks again at where some filters are filed, in turn, and files those anew that are better off elsewhere.
   void reconsider(size_t count) {
     if (sample_.size() < 16) return;
+    storage_.prepare(0);
     for (uint64_t slots = storage_.slots(); count > 0 && slots > 0; --count) {
       if (cursor_ >= slots) cursor_ = 0;
       Ref record = storage_.place(static_cast<Slot>(cursor_++)).record;

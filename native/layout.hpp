@@ -267,7 +267,7 @@ struct View {
         if (visit(bucket->refs[__builtin_ctz(places)])) return;
       }
       if (bucket->overflow == 0) return;
-      if (steps > table.items) damaged();
+      if (steps > arena_size / sizeof(Bucket)) damaged();
       bucket = &at<Bucket>(bucket->overflow);
     }
   }

@@ -18,8 +18,9 @@ class Matcher {
     view_ = &view;
     found_count_ = 0;
     only_one_ = only_one;
-    left_to_visit_ = view.nodes;
+    left_to_visit_ = left_to_expand_ = left_levels_ = view.nodes;
     left_to_scan_ = view.filters;
+    left_to_test_ = view.arena_size / sizeof(Predicate);
     probes_.clear();
     children_.clear();
     made_.clear();
@@ -64,13 +65,14 @@ class Matcher {
 
   void visit(Ref ref) {
     if (is_done()) return;
-    if (left_to_visit_-- == 0) View::damaged();
+    spend(left_to_visit_, 1);
     const Node& node = view_->at<Node>(ref);
     if (node.count > bucket_capacity) View::damaged();
     scan(view_->items<Node, Entry>(ref, node.count), node.count);
     if (node.chain != 0) scan_chain(node.chain);
     if (node.partitions == 0) return;
     const PartitionList& list = view_->at<PartitionList>(node.partitions);
+    spend(left_to_expand_, list.count);
     const Partition* partitions = view_->items<PartitionList, Partition>(node.partitions, list.count);
     for (uint32_t i = 0; i < list.count; ++i) expand(partitions[i]);
   }
@@ -93,8 +95,7 @@ class Matcher {
 
   // Room for so many more, of which each is written, and stays if it passes: no branch to guess.
   Slot* room_for(uint32_t count) {
-    if (count > left_to_scan_) View::damaged();
-    left_to_scan_ -= count;
+    spend(left_to_scan_, count);
     if (found_.size() < found_count_ + count) found_.resize(2 * (found_count_ + count));
     return found_.data() + found_count_;
   }
@@ -119,7 +120,7 @@ class Matcher {
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
-  bool passes(const WideEntry& entry) const {
+  bool passes(const WideEntry& entry) {
     bool is_sure = true;
     for (const Unit& unit : entry.units) {
       Verdict verdict = judge(unit);
@@ -150,10 +151,11 @@ class Matcher {
     }
   }
 
-  bool record_holds(Slot slot) const {
+  bool record_holds(Slot slot) {
     if (slot >= view_->slots) View::damaged();
     Ref ref = view_->places[slot].record;
     const Record& record = view_->at<Record>(ref);
+    spend(left_to_test_, record.count);
     const Predicate* predicates = view_->items<Record, Predicate>(ref, record.count);
     size_t head = sizeof(Record) + record.count * sizeof(Predicate);
     const char* bytes = reinterpret_cast<const char*>(view_->bytes(ref, head, record.bytes));
@@ -228,14 +230,20 @@ class Matcher {
         const uint8_t* node = view_->bytes(ref, 0, sizeof(Node));
         for (int line = 0; line < 3; ++line) __builtin_prefetch(node + 64 * line);  // with some of its entries
         candidates_.push_back({ref, &probe});
+        if (candidates_.size() > most_candidates()) View::damaged();
         return false;
       });
     }
   }
 
-  const Level* levels(const Partition& partition, uint32_t& count) const {
+  const Level* levels(const Partition& partition, uint32_t& count) {
     count = view_->at<Levels>(partition.details).count;
-    return view_->items<Levels, Level>(partition.details, count);
+    spend(left_levels_, count);
+    const Level* all = view_->items<Levels, Level>(partition.details, count);
+    for (uint32_t i = 1; i < count; ++i) {
+      if (all[i].level <= all[i - 1].level) View::damaged();
+    }
+    return all;
   }
 
   void expand_cells(const Partition& partition, double order) {
@@ -274,6 +282,7 @@ class Matcher {
         if (!starts_above(i)) break;
       }
     }
+    if (children_.size() > left_to_visit_) View::damaged();
   }
 
   void expand_group(const Partition& partition) {
@@ -347,9 +356,19 @@ class Matcher {
     }
   }
 
+  // In a sound index a match visits each node once, and with it each partition, level, filter and predicate. A file may
+  // say otherwise; then these run out before time or memory do.
+  static void spend(uint64_t& left, uint64_t amount) {
+    if (amount > left) View::damaged();
+    left -= amount;
+  }
+
+  // Hashes of 32 bits coincide now and then, hence twice as many as there can be nodes.
+  size_t most_candidates() const { return 2 * (view_->arena_size / sizeof(Node)) + 64; }
+
   const View* view_ = nullptr;
   bool only_one_ = false;
-  uint64_t left_to_visit_ = 0, left_to_scan_ = 0;
+  uint64_t left_to_visit_ = 0, left_to_expand_ = 0, left_levels_ = 0, left_to_scan_ = 0, left_to_test_ = 0;
   std::vector<Slot> found_;  // the first found_count_ of it
   size_t found_count_ = 0;
   std::vector<Probe> probes_, following_;  // for the next wave of nodes, and for this one

@@ -22,9 +22,14 @@ class Region {
   const uint8_t* data() const { return data_; }
   size_t size() const { return size_; }
 
+  // After this, growing to the size cannot fail.
+  void reserve(size_t size) {
+    if (size > capacity_) grow(size);
+  }
+
   // New bytes are zero.
   void resize(size_t size) {
-    if (size > capacity_) grow(size);
+    reserve(size);
     size_ = size;
   }
 

@@ -33,6 +33,16 @@ class Storage {
     return arena_.size() + table_.size() + directory_.size() + heap;
   }
 
+  // Makes room for an update and what it may move, so that it fails before it begins rather than half-way. Memory that
+  // is not used yet costs addresses only.
+  void prepare(size_t size) {
+    size_t needed = arena_.size() + size + most_of_an_update;
+    if (needed > most_bytes) throw CapacityFailure("index_bytes", most_bytes, needed, "bytes in one index");
+    arena_.reserve(needed);
+    table_.reserve(table_.size() + most_of_an_update);
+    directory_.reserve(directory_.size() + sizeof(Place));
+  }
+
   // -- the arena ---------------------------------------------------------------------------------------------------------
 
   template <class T>
@@ -55,9 +65,6 @@ class Storage {
       return ref;
     }
     size_t end = arena_.size() / granule;
-    if (end + granules > 0xFFFFFFFF) {
-      throw CapacityFailure("index_bytes", 0xFFFFFFFF * uint64_t{granule}, arena_.size() + size, "bytes in one index");
-    }
     arena_.resize((end + granules) * granule);
     return static_cast<Ref>(end);
   }
@@ -67,9 +74,6 @@ class Storage {
     at<Ref>(ref) = free_[kind];
     free_[kind] = ref;
   }
-
-  // Whether memory of the one size would do for the other as well.
-  static bool same_class(size_t left, size_t right) { return size_class(left).second == size_class(right).second; }
 
   // -- lists that grow: a head with count and capacity, then items -----------------------------------------------------------
 
@@ -185,6 +189,8 @@ class Storage {
 
  private:
   static constexpr uint64_t most_slots = 0xFFFFFFF0;
+  static constexpr size_t most_bytes = 0xFFFFFFFF * granule;  // what references reach
+  static constexpr size_t most_of_an_update = size_t{1} << 21;
 
   // Granules for a size, and the number of its list of free pieces: exact up to a kibibyte, then four steps an octave.
   static std::pair<size_t, size_t> size_class(size_t size) {
