@@ -285,7 +285,10 @@ inline int worth(const FilterTerms& filter, uint32_t i) {
   int worth;
   switch (filter.predicates[i].test) {
     case Test::text_eq: worth = 4; break;
-    case Test::floats: worth = 3; break;
+    case Test::floats:
+    case Test::prefix:
+    case Test::suffix:
+    case Test::contains: worth = 3; break;
     case Test::number_ne:
     case Test::integer_ne:
     case Test::text_ne: worth = 2; break;
@@ -296,7 +299,8 @@ inline int worth(const FilterTerms& filter, uint32_t i) {
   return filter.is_used(i) ? worth : worth + 8;
 }
 
-inline Unit unit_of(const Predicate& predicate) {
+inline Unit unit_of(const Term& term) {
+  const Predicate& predicate = *term.predicate;
   Unit unit = Unit::of(predicate.name, predicate.types, false, Unit::types_only);
   switch (predicate.test) {
     case Test::text_eq:
@@ -317,6 +321,12 @@ inline Unit unit_of(const Predicate& predicate) {
       unit.set_hash(predicate.test == Test::text_ne ? predicate.literal.hash
                                                     : number_key(predicate.number.bits, predicate.number.code).hash);
       unit.head |= Unit::exact;
+      break;
+    case Test::prefix:
+    case Test::suffix:
+    case Test::contains:
+      unit = Unit::of(predicate.name, predicate.types, false, Unit::grams);
+      unit.set_hash(grams_of(term.text()));
       break;
     case Test::any: unit.head |= Unit::exact; break;
     case Test::absent:
@@ -351,7 +361,7 @@ void make_units(const FilterTerms& filter, Unit (&units)[most]) {
     if (count < most) ++count;
   }
   for (size_t k = 0; k < most; ++k) {
-    units[k] = k < count ? detail::unit_of(filter.predicates[chosen[k]]) : Unit::always();
+    units[k] = k < count ? detail::unit_of(filter.term(chosen[k])) : Unit::always();
   }
   if (open <= most) units[open == 0 ? 0 : open - 1].head |= Unit::complete;
 }

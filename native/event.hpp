@@ -26,6 +26,8 @@ struct Glance {
   uint32_t place = 0;                                      // of the attribute, plus one
   uint8_t state = absent_state;
   bool is_narrow = false;  // whether rounding has not changed the number
+  mutable bool has_grams = false;
+  mutable uint64_t grams = 0;  // of a text, once they were asked for
 };
 
 // The attributes of one event whose names some filter mentions; found by name in constant time.
@@ -62,6 +64,14 @@ class Event {
   const Glance& glance(NameId name) const {
     size_t last = glances_.size() - 1;  // never taken by a name: stands for all that are absent
     return glances_[name < last ? name : last];
+  }
+
+  uint64_t grams(const Glance& glance) const {
+    if (!glance.has_grams && glance.place != 0) {
+      glance.grams = grams_of(attributes_[glance.place - 1].value.text);
+      glance.has_grams = true;
+    }
+    return glance.grams;
   }
 
   const std::vector<Attribute>& attributes() const { return attributes_; }

@@ -38,13 +38,13 @@ struct NameObject {
 // absence, must be one of those that fit, and then there may be a range of numbers or a hash.
 struct Unit {
   uint32_t head;
-  uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash
+  uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash or of the bits of a text
 
-  enum Mode : uint32_t { types_only, range, equal, differs };
+  enum Mode : uint32_t { types_only, range, equal, differs, grams };
 
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
-  static constexpr uint32_t exact = 1u << 29;     // if it holds, so does the predicate, unless rounding or a hash misled
-  static constexpr uint32_t complete = 1u << 30;  // this unit and those before it say all that the filter leaves open
+  static constexpr uint32_t exact = 1u << 30;     // if it holds, so does the predicate, unless rounding or a hash misled
+  static constexpr uint32_t complete = 1u << 31;  // this unit and those before it say all that the filter leaves open
 
   static Unit of(NameId name, TypeMask types, bool fits_absence, Mode mode) {
     uint32_t fits = types | (fits_absence ? 1u << absent_state : 0);
@@ -55,7 +55,7 @@ struct Unit {
 
   NameId name() const { return head & ((1u << name_bits) - 1); }
   bool fits(uint32_t state) const { return (head >> (fits_shift + state) & 1) != 0; }
-  Mode mode() const { return static_cast<Mode>(head >> mode_shift & 3); }
+  Mode mode() const { return static_cast<Mode>(head >> mode_shift & 7); }
   bool is(uint32_t flag) const { return (head & flag) != 0; }
   uint64_t hash() const { return static_cast<uint64_t>(high) << 32 | low; }
   float lo() const { return as_float(low); }

@@ -147,6 +147,7 @@ class Matcher {
       }
       case Unit::equal: return {fits && glance.hash == unit.hash(), false};
       case Unit::differs: return {fits, is_exact && glance.hash != unit.hash()};
+      case Unit::grams: return {fits && (unit.hash() & ~event.grams(glance)) == 0, false};
       default: return {fits, is_exact};
     }
   }

@@ -94,6 +94,16 @@ inline uint64_t hash_text(std::string_view text) {
   return mix(hash ^ load_bytes(at, left), hash_a ^ hash_b);
 }
 
+// A bit for each pair of neighbouring bytes: all bits of a part are among those of the whole.
+inline uint64_t grams_of(std::string_view text) {
+  uint64_t grams = 0;
+  for (size_t i = 1; i < text.size(); ++i) {
+    uint32_t pair = static_cast<uint8_t>(text[i - 1]) | static_cast<uint32_t>(static_cast<uint8_t>(text[i])) << 8;
+    grams |= uint64_t{1} << (pair * 0x9E3779B1u >> 26);
+  }
+  return grams;
+}
+
 // What a value is looked up by: equal values have equal keys, whatever their type says (5 and 5.0), and values of
 // different families never do.
 struct Key {
