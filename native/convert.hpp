@@ -61,6 +61,7 @@ class FilterReader {
   FilterReader() {
     nb::module_ model = nb::module_::import_("palio.model");
     filter_type_ = model.attr("Filter");
+    constraint_type_ = model.attr("Constraint");
     nb::object operators = model.attr("Operator"), types = model.attr("Type");
     const char* names[] = {"EQ", "NE", "LT", "LE", "GT", "GE", "PREFIX", "SUFFIX", "CONTAINS",
                            "NOT_PREFIX", "NOT_SUFFIX", "NOT_CONTAINS", "ANY", "ABSENT"};
@@ -78,20 +79,24 @@ class FilterReader {
 
   bool is_filter(nb::handle object) const { return PyObject_IsInstance(object.ptr(), filter_type_.ptr()) == 1; }
 
-  // Calls visit(name, constraint without its name's number) for each; the texts live as long as the filter.
+  // Calls visit(name, constraint without its name's number) for each, and returns what keeps their texts alive.
   template <class Visit>
-  void read(nb::handle filter, Visit visit) const {
-    nb::object constraints = nb::steal(PyObject_GetAttr(filter.ptr(), constraints_.ptr()));
-    if (!constraints.is_valid()) throw nb::python_error();
+  nb::object read(nb::handle filter, Visit visit) const {
+    nb::object constraints = part(filter.ptr(), constraints_);
+    if (!PyTuple_CheckExact(constraints.ptr())) throw nb::type_error("a filter whose constraints are no tuple");
     Py_ssize_t count = PyTuple_GET_SIZE(constraints.ptr());
     for (Py_ssize_t i = 0; i < count; ++i) {
       PyObject* constraint = PyTuple_GET_ITEM(constraints.ptr(), i);
+      // A subclass might make names and values up as they are asked for, and nobody would keep them.
+      bool is_plain = reinterpret_cast<PyObject*>(Py_TYPE(constraint)) == constraint_type_.ptr();
+      if (!is_plain) throw nb::type_error("a constraint of a class of its own");
       nb::object name = part(constraint, name_), op = part(constraint, operator_), type = part(constraint, type_);
       nb::object value = part(constraint, value_);
       Constraint read{0, to_operator(op), to_mask(type), {}};
       if (!value.is_none()) read.literal = to_value(value.ptr());
       visit(utf8(name.ptr()), read);
     }
+    return constraints;
   }
 
  private:
@@ -117,7 +122,7 @@ class FilterReader {
 
   static nb::str interned(const char* text) { return nb::steal<nb::str>(PyUnicode_InternFromString(text)); }
 
-  nb::object filter_type_;
+  nb::object filter_type_, constraint_type_;
   std::vector<nb::object> operators_;
   std::vector<std::pair<nb::object, TypeMask>> types_;
   nb::str constraints_ = interned("constraints"), name_ = interned("name"), operator_ = interned("operator"),

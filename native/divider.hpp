@@ -219,7 +219,7 @@ inline float best_share(const FilterTerms& filter, const Sample& sample) {
 
 // The best division of the filters given, if one is worth it.
 inline Division choose_division(const std::vector<FilterTerms>& filters, const std::vector<Used>& used,
-                                const Sample& sample) {
+                                const Sample& sample, bool is_crowded = false) {
   std::vector<detail::Candidate> all;
   for (uint32_t i = 0; i < filters.size(); ++i) detail::collect(filters[i], i, used, all);
   auto before = [](const detail::Candidate& left, const detail::Candidate& right) {
@@ -231,11 +231,12 @@ inline Division choose_division(const std::vector<FilterTerms>& filters, const s
   double most = 0;
   for (size_t begin = 0, end; begin < all.size(); begin = end) {
     // Groups are one predicate each; other divisions hold all the predicates they apply to.
-    bool is_group = all[begin].way == Way::group;
+    bool is_group = all[begin].way == Way::group, is_name = all[begin].way == Way::name;
     for (end = begin; end < all.size(); ++end) {
       if (all[end].division() != all[begin].division() || (is_group && all[end].hash != all[begin].hash)) break;
     }
     double count = static_cast<double>(end - begin);
+    if (is_crowded && !is_group && !is_name) continue;
     if (count < std::max<double>(4, static_cast<double>(filters.size()) / (is_group ? 4 : 8))) continue;
     double score = detail::share(&all[begin], &all[begin] + (end - begin), count, sample);
     // A predicate that most filters share is worth testing once for all of them, even if it nearly always holds.

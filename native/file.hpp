@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <system_error>
 
@@ -122,7 +123,7 @@ inline View view_of_file(const uint8_t* data, size_t size) {
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
-    int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // or a pipe would keep us waiting
     if (file < 0) throw std::system_error(errno, std::generic_category(), path);
     struct stat about;
     bool is_file = fstat(file, &about) == 0 && S_ISREG(about.st_mode);
@@ -173,8 +174,8 @@ class MappedFile {
 // produce(put), where put takes data and size.
 template <class Produce>
 void write_file(const std::string& path, Produce produce) {
-  std::string beside = path + ".part" + std::to_string(getpid());
-  int file = open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  std::string beside = path + ".XXXXXX";
+  int file = mkostemp(beside.data(), O_CLOEXEC);
   if (file < 0) throw std::system_error(errno, std::generic_category(), beside);
   try {
     produce([&](const void* data, size_t size) {
@@ -187,7 +188,7 @@ void write_file(const std::string& path, Produce produce) {
         size -= static_cast<size_t>(written);
       }
     });
-    if (fsync(file) != 0) throw std::system_error(errno, std::generic_category(), beside);
+    if (fchmod(file, 0644) != 0 || fsync(file) != 0) throw std::system_error(errno, std::generic_category(), beside);
   } catch (...) {
     close(file);
     unlink(beside.c_str());

@@ -45,6 +45,9 @@ class Index : private Tree {
     return id_of(slot);
   }
 
+  // For names that were asked for and then not used by a filter.
+  void forget_unused_name(NameId id) { storage_.forget_unused_name(id); }
+
   bool contains(Id id) const {
     View all = view();
     Slot slot = static_cast<Slot>(id);
@@ -69,7 +72,8 @@ class Index : private Tree {
   void reconsider(size_t count) {
     if (sample_.size() < 16) return;
     storage_.prepare(0);
-    for (uint64_t slots = storage_.slots(); count > 0 && slots > 0; --count) {
+    uint64_t most = sample_.spent() + most_care;
+    for (uint64_t slots = storage_.slots(); count > 0 && slots > 0 && sample_.spent() < most; --count) {
       if (cursor_ >= slots) cursor_ = 0;
       Ref record = storage_.place(static_cast<Slot>(cursor_++)).record;
       if (record != 0) reconsider_one(record);
@@ -102,7 +106,8 @@ class Index : private Tree {
   void put(Ref node, Ref record) {
     node = attach(node, record);
     uint32_t total = storage_.at<Node>(node).total;
-    if (total == bucket_capacity + 1u || (total > bucket_capacity + 1u && (total & (total - 1)) == 0)) divide(node);
+    bool is_due = total == bucket_capacity + 1u || total % most_at_once == 0;
+    if (is_due || (total > bucket_capacity && (total & (total - 1)) == 0)) divide(node);
   }
 
   // Files those of the node's filters again that one of its partitions applies to, be it a poor one.
@@ -150,7 +155,7 @@ class Index : private Tree {
     uint32_t count;
     const Partition* partitions = partition_list(node, count);
     for (uint32_t i = 0; i < count; ++i) used.push_back({partitions[i].way, partitions[i].name, partitions[i].family});
-    Division division = choose_division(filters, used, sample_);
+    Division division = choose_division(filters, used, sample_, count >= most_partitions);
     uint32_t last = last_partition_;
     if (division.found) create_partitions(node, division, filters);
     if (storage_.at<Node>(node).partitions == 0) return;
@@ -173,6 +178,8 @@ class Index : private Tree {
   }
 
   static constexpr uint32_t most_pairs = 24;
+  static constexpr uint32_t most_partitions = 48;  // of one node; then names are looked up instead
+  static constexpr uint64_t most_care = 1 << 23;   // bytes of sampled events looked at in one go
 
   // -- keeping it good -----------------------------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ void within(uint64_t actual, const char* limit, uint64_t allowed, const char* wh
 class PyIndex {
  public:
   PyIndex() = default;
-  explicit PyIndex(const std::string& path) : shared_(path) {}
+  explicit PyIndex(const nb::bytes& path) : shared_(std::string(path.c_str(), path.size())) {}
 
   uint64_t add(nb::handle filter, const FilterLimits& limits) {
     check_writable();
@@ -99,29 +99,38 @@ class PyIndex {
     return insert(pending);
   }
 
-  // All or nothing: the filters are read before the first one is added.
+  // All or nothing: the filters are read before the first one is added, and taken out again if a later one fails.
   nb::list add_many(nb::handle filters, const FilterLimits& limits) {
     check_writable();
     std::vector<Pending> pending;
-    nb::list kept;  // the texts live in the filters
-    for (nb::handle filter : nb::iter(filters)) {
-      kept.append(filter);
-      pending.push_back(read(filter, limits));
-    }
+    for (nb::handle filter : nb::iter(filters)) pending.push_back(read(filter, limits));
     std::vector<uint64_t> ids;
     ids.reserve(pending.size());
-    for (size_t begin = 0; begin < pending.size(); begin += 256) {  // others get their turn in between
+    try {
+      for (size_t begin = 0; begin < pending.size(); begin += 256) {  // others get their turn in between
+        Writing hold(shared_.lock);
+        for (size_t i = begin; i < std::min(begin + 256, pending.size()); ++i) ids.push_back(insert(pending[i]));
+      }
+    } catch (...) {
       Writing hold(shared_.lock);
-      for (size_t i = begin; i < std::min(begin + 256, pending.size()); ++i) ids.push_back(insert(pending[i]));
+      for (uint64_t id : ids) {
+        if (shared_.index().contains(id)) shared_.index().remove(id);
+      }
+      throw;
     }
     return to_list(ids.begin(), ids.end());
   }
 
   void remove(uint64_t id) {
     check_writable();
-    Writing hold(shared_.lock);
-    if (!shared_.index().contains(id)) raise("UnknownFilterError", "no filter has the id " + std::to_string(id));
-    shared_.index().remove(id);
+    bool is_known;
+    {
+      Writing hold(shared_.lock);
+      is_known = shared_.index().contains(id);
+      if (is_known) shared_.index().remove(id);
+    }
+    // Errors are made without the lock: Python may run other code meanwhile, which may want it.
+    if (!is_known) raise("UnknownFilterError", "no filter has the id " + std::to_string(id));
   }
 
   bool contains(uint64_t id) {
@@ -192,31 +201,33 @@ class PyIndex {
 
   // Filters, names, nodes, partitions by their way, filters refiled, events, filters tested, bytes.
   nb::tuple stats() {
-    Reading hold(shared_.lock);
+    View view;
+    Census census;
+    size_t bytes;
+    {
+      Reading hold(shared_.lock);
+      view = shared_.view();
+      census = shared_.census();
+      bytes = shared_.memory_usage();
+    }
     const char* names[] = {"equal",  "cell",     "lower", "upper", "prefix",
                            "suffix", "contains", "name",  "group", "pair"};
-    View view = shared_.view();
-    Census census = shared_.census();
     nb::dict partitions;
     for (size_t i = 0; i < ways; ++i) partitions[names[i]] = census.partitions[i];
     return nb::make_tuple(view.filters, census.names, view.nodes, partitions, census.refiled, shared_.events(),
-                          shared_.tested(), shared_.memory_usage());
+                          shared_.tested(), bytes);
   }
 
   nb::bytes dumps() {
-    std::string bytes;
-    {
-      Reading hold(shared_.lock);
-      nb::gil_scoped_release release;
-      shared_.write([&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
-    }
+    std::string bytes = snapshot();
     return nb::bytes(bytes.data(), bytes.size());
   }
 
-  void dump(const std::string& path) {
-    Reading hold(shared_.lock);
+  // The disk may be slow, so the index is copied first: nobody waits for it with the lock.
+  void dump(const nb::bytes& path) {
+    std::string bytes = snapshot();
     nb::gil_scoped_release release;
-    write_file(path, [&](auto put) { shared_.write(put); });
+    write_file(std::string(path.c_str(), path.size()), [&](auto put) { put(bytes.data(), bytes.size()); });
   }
 
   bool is_whole() {
@@ -249,7 +260,16 @@ class PyIndex {
 
   struct Pending {
     std::vector<std::pair<std::string_view, Constraint>> constraints;
+    nb::object kept;  // what their texts live in
   };
+
+  std::string snapshot() {
+    std::string bytes;
+    Reading hold(shared_.lock);
+    nb::gil_scoped_release release;
+    shared_.write([&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
+    return bytes;
+  }
 
   Pending read(nb::handle filter, const FilterLimits& limits) {
     if (!reader_.is_filter(filter)) {
@@ -257,7 +277,7 @@ class PyIndex {
       raise("CallerError", nb::cast<std::string>(quoted) + " is no Filter; Filter.parse(...) reads text");
     }
     Pending pending;
-    reader_.read(filter, [&](std::string_view name, const Constraint& constraint) {
+    pending.kept = reader_.read(filter, [&](std::string_view name, const Constraint& constraint) {
       within(name.size(), "name_bytes", limits.name_bytes, "bytes in a name");
       within(constraint.literal.text.size(), "literal_bytes", limits.literal_bytes, "bytes in a literal");
       pending.constraints.emplace_back(name, constraint);
@@ -267,13 +287,19 @@ class PyIndex {
   }
 
   uint64_t insert(Pending& pending) {
+    Index& index = shared_.index();
     constraints_.clear();
-    for (auto& [name, constraint] : pending.constraints) {
-      constraint.name = shared_.index().name_id(name);
-      constraints_.push_back(constraint);
+    try {
+      for (auto& [name, constraint] : pending.constraints) {
+        constraint.name = index.name_id(name);
+        constraints_.push_back(constraint);
+      }
+      compiled_.compile(constraints_);
+      return index.add(compiled_);
+    } catch (...) {
+      for (const Constraint& constraint : constraints_) index.forget_unused_name(constraint.name);
+      throw;
     }
-    compiled_.compile(constraints_);
-    return shared_.index().add(compiled_);
   }
 
   void check_writable() const {
@@ -311,7 +337,7 @@ void register_index(nb::module_& module) {
   PyDateTime_IMPORT;  // each source file has a table of its own
   nb::class_<PyIndex>(module, "Index", "Filters, indexed; use it as palio.matching.FilterIndex.")
       .def(nb::init<>())
-      .def(nb::init<const std::string&>(), nb::arg("path"))
+      .def(nb::init<const nb::bytes&>(), nb::arg("path"))
       .def("add", [](PyIndex& index, nb::handle filter, uint64_t constraints, uint64_t name_bytes,
                      uint64_t literal_bytes) { return index.add(filter, {constraints, name_bytes, literal_bytes}); },
            nb::arg("filter").none(), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"))

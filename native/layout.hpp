@@ -257,17 +257,18 @@ struct View {
   // Calls visit(ref) for everything filed under the hash until it returns true.
   template <class Visit>
   void find(uint32_t hash, Visit visit) const {
-    find(&buckets[table.place(hash)], hash, visit);
+    uint64_t steps = arena_size / sizeof(Bucket) + 1;
+    find(&buckets[table.place(hash)], hash, steps, visit);
   }
 
   template <class Visit>
-  void find(const Bucket* bucket, uint32_t hash, Visit visit) const {
-    for (uint64_t steps = 0;; ++steps) {
-      for (uint32_t places = bucket->places(hash); places != 0; places &= places - 1) {
-        if (visit(bucket->refs[__builtin_ctz(places)])) return;
+  void find(const Bucket* bucket, uint32_t hash, uint64_t& left_steps, Visit visit) const {
+    for (;;) {
+      for (uint32_t found = bucket->places(hash); found != 0; found &= found - 1) {
+        if (visit(bucket->refs[__builtin_ctz(found)])) return;
       }
       if (bucket->overflow == 0) return;
-      if (steps > arena_size / sizeof(Bucket)) damaged();
+      if (left_steps-- == 0) damaged();
       bucket = &at<Bucket>(bucket->overflow);
     }
   }

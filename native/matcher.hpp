@@ -21,6 +21,8 @@ class Matcher {
     left_to_visit_ = left_to_expand_ = left_levels_ = view.nodes;
     left_to_scan_ = view.filters;
     left_to_test_ = view.arena_size / sizeof(Predicate);
+    left_steps_ = 4 * (view.arena_size / sizeof(Bucket)) + (1 << 16);
+    left_to_hash_ = 64 * view.arena_size + (1 << 28);
     probes_.clear();
     children_.clear();
     made_.clear();
@@ -67,14 +69,16 @@ class Matcher {
     if (is_done()) return;
     spend(left_to_visit_, 1);
     const Node& node = view_->at<Node>(ref);
-    if (node.count > bucket_capacity) View::damaged();
-    scan(view_->items<Node, Entry>(ref, node.count), node.count);
+    const uint16_t entries = node.count;
+    if (entries > bucket_capacity) View::damaged();
+    scan(view_->items<Node, Entry>(ref, entries), entries);
     if (node.chain != 0) scan_chain(node.chain);
     if (node.partitions == 0) return;
-    const PartitionList& list = view_->at<PartitionList>(node.partitions);
-    spend(left_to_expand_, list.count);
-    const Partition* partitions = view_->items<PartitionList, Partition>(node.partitions, list.count);
-    for (uint32_t i = 0; i < list.count; ++i) expand(partitions[i]);
+    const Ref list = node.partitions;
+    const uint32_t count = view_->at<PartitionList>(list).count;
+    spend(left_to_expand_, count);
+    const Partition* partitions = view_->items<PartitionList, Partition>(list, count);
+    for (uint32_t i = 0; i < count; ++i) expand(partitions[i]);
   }
 
   // -- buckets -----------------------------------------------------------------------------------------------------------
@@ -83,7 +87,7 @@ class Matcher {
     constexpr size_t size = sizeof(Chunk) + chunk_capacity * sizeof(WideEntry);
     Ref ref = view_->at<Chunk>(last).next;
     for (;;) {
-      const Chunk& chunk = view_->at<Chunk>(ref);
+      const Chunk chunk = view_->at<Chunk>(ref);  // a copy: what was checked must be what is used
       if (chunk.count == 0 || chunk.count > chunk_capacity) View::damaged();
       const uint8_t* next = view_->bytes(chunk.next, 0, sizeof(Chunk));
       for (size_t at = 0; at < size; at += 64) __builtin_prefetch(next + at);  // chunks lie far apart
@@ -155,7 +159,7 @@ class Matcher {
   bool record_holds(Slot slot) {
     if (slot >= view_->slots) View::damaged();
     Ref ref = view_->places[slot].record;
-    const Record& record = view_->at<Record>(ref);
+    const Record record = view_->at<Record>(ref);
     spend(left_to_test_, record.count);
     const Predicate* predicates = view_->items<Record, Predicate>(ref, record.count);
     size_t head = sizeof(Record) + record.count * sizeof(Predicate);
@@ -218,6 +222,7 @@ class Matcher {
     const Bucket* bucket = &view_->buckets[view_->table.place(hash)];
     __builtin_prefetch(bucket);
     probes_.push_back({bucket, hash, partition.id, &key, second});
+    if (probes_.size() > 16 * view_->nodes + (1 << 20)) View::damaged();
   }
 
   void probe_made(const Partition& partition, const Key& key) {
@@ -227,7 +232,7 @@ class Matcher {
   void find_candidates() {
     candidates_.clear();
     for (const Probe& probe : following_) {
-      view_->find(probe.bucket, probe.hash, [&](Ref ref) {
+      view_->find(probe.bucket, probe.hash, left_steps_, [&](Ref ref) {
         const uint8_t* node = view_->bytes(ref, 0, sizeof(Node));
         for (int line = 0; line < 3; ++line) __builtin_prefetch(node + 64 * line);  // with some of its entries
         candidates_.push_back({ref, &probe});
@@ -301,6 +306,7 @@ class Matcher {
     uint64_t hash = 0;
     size_t done = 0;
     for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
+      spend(left_to_hash_, static_cast<size_t>(at[i].level) - done);
       for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[done]);
       probe_made(partition, part_key(text.substr(0, done), hash));
     }
@@ -312,6 +318,7 @@ class Matcher {
     uint64_t hash = 0;
     size_t done = 0;
     for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
+      spend(left_to_hash_, static_cast<size_t>(at[i].level) - done);
       for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[text.size() - 1 - done]);
       probe_made(partition, part_key(text.substr(text.size() - done), hash));
     }
@@ -325,14 +332,20 @@ class Matcher {
     for (uint32_t i = 0; i < count && at[i].level > 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
       roll_windows(partition, text, at[i].level);
     }
-    // A text may hold the same window twice; its node is visited once all the same.
-    std::sort(windows_.begin(), windows_.end());
-    windows_.erase(std::unique(windows_.begin(), windows_.end()), windows_.end());
+    keep_each_once(windows_);
     children_.insert(children_.end(), windows_.begin(), windows_.end());
+  }
+
+  // A text may hold the same window twice; its node is visited once all the same.
+  void keep_each_once(std::vector<Ref>& refs) const {
+    std::sort(refs.begin(), refs.end());
+    refs.erase(std::unique(refs.begin(), refs.end()), refs.end());
+    if (refs.size() > left_to_visit_) View::damaged();
   }
 
   void roll_windows(const Partition& partition, std::string_view text, size_t size) {
     constexpr size_t ahead = 16;
+    spend(left_to_hash_, text.size());
     uint32_t hashes[ahead];
     uint64_t leaving = poly_power(static_cast<uint32_t>(size));
     uint64_t hash = poly_hash(text.substr(0, size));
@@ -348,14 +361,17 @@ class Matcher {
         }
       }
       for (size_t i = 0; i < batch; ++i) {
-        view_->find(hashes[i], [&](Ref ref) {
+        view_->find(&view_->buckets[view_->table.place(hashes[i])], hashes[i], left_steps_, [&](Ref ref) {
           Key key = text_key(text.substr(begin + i, size), false, 0);
           if (view_->is_child(view_->at<Node>(ref), partition.id, key, nullptr)) windows_.push_back(ref);
           return false;
         });
       }
+      if (windows_.size() > many_windows + 2 * left_to_visit_) keep_each_once(windows_);
     }
   }
+
+  static constexpr size_t many_windows = 1 << 16;
 
   // In a sound index a match visits each node once, and with it each partition, level, filter and predicate. A file may
   // say otherwise; then these run out before time or memory do.
@@ -370,6 +386,7 @@ class Matcher {
   const View* view_ = nullptr;
   bool only_one_ = false;
   uint64_t left_to_visit_ = 0, left_to_expand_ = 0, left_levels_ = 0, left_to_scan_ = 0, left_to_test_ = 0;
+  uint64_t left_steps_ = 0, left_to_hash_ = 0;
   std::vector<Slot> found_;  // the first found_count_ of it
   size_t found_count_ = 0;
   std::vector<Probe> probes_, following_;  // for the next wave of nodes, and for this one

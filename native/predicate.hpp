@@ -241,8 +241,10 @@ class Compiled {
     } else {
       predicate.test = Test::wide;
       predicate.literal = store(reinterpret_cast<const char*>(&known.interval), sizeof known.interval);
-      bool is_empty = integers.low > integers.high && floats.lo > floats.hi;
-      predicate.point = !is_empty && integers.low >= integers.high && floats.lo >= floats.hi;
+      bool one_integer = integers.low == integers.high, one_float = floats.lo == floats.hi;
+      bool no_integer = integers.low > integers.high, no_float = floats.lo > floats.hi;
+      predicate.point = (one_integer && no_float) || (no_integer && one_float) ||
+                        (one_integer && one_float && compare(integers.low, floats.lo) == 0);
     }
     if (predicate.types == 0) predicate.point = 0;  // an integer that is a float: no value at all
   }

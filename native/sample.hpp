@@ -1,8 +1,8 @@
 // A few recent events, by which the index judges how often a predicate holds.
 #pragma once
 
+#include <algorithm>
 #include <array>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,21 +14,19 @@ class Sample {
  public:
   void observe(const Event& event) {
     Kept& kept = kept_[seen_++ % kept_.size()];
-    kept.event.clear();
+    kept.attributes = event.attributes();
     kept.texts.clear();
-    kept.texts.reserve(event.attributes().size());  // no text may move once it is referred to
+    kept.texts.reserve(kept.attributes.size());  // no text may move once it is referred to
     size_t room = most_text;
-    for (const Attribute& attribute : event.attributes()) {
-      Value value = attribute.value;
-      Key key = attribute.key;
-      if (value.is_text()) {
-        kept.texts.emplace_back(value.text.substr(0, room));  // a text cut short misleads a little, at worst
-        value.text = kept.texts.back();
-        room -= value.text.size();
-        key = key_of(value);
-      }
-      kept.event.add(attribute.name, value, key);
+    for (Attribute& attribute : kept.attributes) {
+      if (!attribute.value.is_text()) continue;
+      kept.texts.emplace_back(attribute.value.text.substr(0, room));  // a text cut short misleads a little, at worst
+      attribute.value.text = kept.texts.back();
+      attribute.key = key_of(attribute.value);
+      room -= attribute.value.text.size();
     }
+    auto before = [](const Attribute& left, const Attribute& right) { return left.name < right.name; };
+    std::sort(kept.attributes.begin(), kept.attributes.end(), before);
   }
 
   size_t size() const { return seen_ < kept_.size() ? seen_ : kept_.size(); }
@@ -37,18 +35,28 @@ class Sample {
   size_t visits(Way way, const Term& term) const {
     size_t count = 0;
     for (size_t i = 0; i < size(); ++i) {
-      const Attribute* attribute = kept_[i].event.find(term.predicate->name);
+      const Attribute* attribute = kept_[i].find(term.predicate->name);
+      spent_ += attribute == nullptr || way == Way::name ? 8 : 8 + attribute->value.text.size();
       count += way == Way::name ? attribute != nullptr : holds_bound(way, term, attribute);
     }
     return count;
   }
 
+  // Bytes that were looked at, all questions together.
+  uint64_t spent() const { return spent_; }
+
  private:
-  static constexpr size_t most_text = 65536;  // bytes of one event
+  static constexpr size_t most_text = 8192;  // bytes of one event
 
   struct Kept {
-    Event event;
+    std::vector<Attribute> attributes;  // by name
     std::vector<std::string> texts;
+
+    const Attribute* find(NameId name) const {
+      auto before = [](const Attribute& left, NameId right) { return left.name < right; };
+      auto found = std::lower_bound(attributes.begin(), attributes.end(), name, before);
+      return found == attributes.end() || found->name != name ? nullptr : &*found;
+    }
   };
 
   // A partition by one bound is blind to the other.
@@ -63,6 +71,7 @@ class Sample {
 
   std::array<Kept, 32> kept_;
   size_t seen_ = 0;
+  mutable uint64_t spent_ = 0;
 };
 
 }  // namespace palio

@@ -176,10 +176,14 @@ class SharedIndex {
   void care() {
     if (!index_) return;
     uint64_t work = events() + tested() / 256;
-    if (work - cared_.load(std::memory_order_relaxed) < 1024 || !lock.try_lock()) return;
+    if (work - cared_.load(std::memory_order_relaxed) < 1024) return;
+    std::unique_lock<FairLock> hold(lock, std::try_to_lock);
+    if (!hold.owns_lock()) return;
     cared_.store(work, std::memory_order_relaxed);
-    index_->reconsider(64);
-    lock.unlock();
+    try {
+      index_->reconsider(64);
+    } catch (const std::exception&) {  // no room to move filters: they stay where they are, and are found all the same
+    }
   }
 
   uint64_t events() const { return events_.load(std::memory_order_relaxed); }

@@ -36,7 +36,8 @@ class Storage {
   // Makes room for an update and what it may move, so that it fails before it begins rather than half-way. Memory that
   // is not used yet costs addresses only.
   void prepare(size_t size) {
-    size_t needed = arena_.size() + size + most_of_an_update;
+    longest_ = std::max(longest_, size);
+    size_t needed = arena_.size() + size + most_of_an_update + moved_at_once * 2 * longest_;
     if (needed > most_bytes) throw CapacityFailure("index_bytes", most_bytes, needed, "bytes in one index");
     arena_.reserve(needed);
     table_.reserve(table_.size() + most_of_an_update);
@@ -65,6 +66,7 @@ class Storage {
       return ref;
     }
     size_t end = arena_.size() / granule;
+    if (end + granules > 0xFFFFFFFF) throw CapacityFailure("index_bytes", most_bytes, most_bytes, "bytes in one index");
     arena_.resize((end + granules) * granule);
     return static_cast<Ref>(end);
   }
@@ -172,9 +174,14 @@ class Storage {
   void retain_name(NameId id) { ++at<NameObject>(names_[id]).uses; }
 
   void give_name(NameId id) {
+    --at<NameObject>(names_[id]).uses;
+    forget_unused_name(id);
+  }
+
+  void forget_unused_name(NameId id) {
     Ref ref = names_[id];
+    if (ref == 0 || at<NameObject>(ref).uses != 0) return;
     NameObject& object = at<NameObject>(ref);
-    if (--object.uses != 0) return;
     std::string_view name(items<NameObject, char>(ref), object.size);
     unfile(View::name_hash(name), ref);
     names_[id] = 0;
@@ -191,6 +198,7 @@ class Storage {
   static constexpr uint64_t most_slots = 0xFFFFFFF0;
   static constexpr size_t most_bytes = 0xFFFFFFFF * granule;  // what references reach
   static constexpr size_t most_of_an_update = size_t{1} << 21;
+  static constexpr size_t moved_at_once = 2048;
 
   // Granules for a size, and the number of its list of free pieces: exact up to a kibibyte, then four steps an octave.
   static std::pair<size_t, size_t> size_class(size_t size) {
@@ -264,7 +272,7 @@ class Storage {
   }
 
   Ref make_name(std::string_view name) {
-    if (free_names_.empty() && names_.size() > most_names) {
+    if (free_names_.empty() && names_.size() >= most_names) {
       throw CapacityFailure("names", most_names, names_.size(), "attribute names in one index");
     }
     Ref ref = allocate(sizeof(NameObject) + name.size());
@@ -291,6 +299,7 @@ class Storage {
   std::vector<Ref> names_;  // by number
   std::vector<NameId> free_names_;
   std::vector<std::pair<uint32_t, Ref>> moving_;
+  size_t longest_ = 0;  // record that was ever asked for
 };
 
 }  // namespace palio

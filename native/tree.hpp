@@ -213,22 +213,22 @@ class Tree : protected Surroundings {
   Slot take_from_chain(Ref last) { return storage_.items<Chunk, WideEntry>(last)[--storage_.at<Chunk>(last).count].slot; }
 
   void prune(Ref node) {
-    while (node != root_ && storage_.at<Node>(node).total == 0 && storage_.at<Node>(node).partitions == 0) {
-      Ref parent = storage_.at<Node>(node).parent;
-      if (!remove_child(node)) return;
-      node = parent;
+    while (node != 0 && node != root_ && storage_.at<Node>(node).total == 0 && storage_.at<Node>(node).partitions == 0) {
+      node = remove_child(node);
     }
   }
 
-  // Whether the node's partition has gone with it, or at least the node.
-  bool remove_child(Ref ref) {
+  // Removes an empty node, if it may go, and with its last node the partition; what may be next is returned, or none.
+  Ref remove_child(Ref ref) {
     Node node = storage_.at<Node>(ref);
     Partition& partition = partition_of(ref);
     bool is_sorted = partition.way == Way::lower || partition.way == Way::upper;
+    Ref next = node.parent;
     if (is_sorted) {
       Ref* first = storage_.items<Blocks, Ref>(partition.details);
       Ref* block = find_block(partition, ref);
-      if (block == first && partition.children > 1) return false;  // it takes all that is below the second block
+      if (block == first && partition.children > 1) return 0;  // it takes all that is below the second block
+      if (block != first) next = *first;                       // which had to stay while there were others
       storage_.erase_item<Blocks, Ref>(partition.details, static_cast<size_t>(block - first));
     } else if (partition.way != Way::group) {
       storage_.unfile(node.hash, ref);
@@ -239,7 +239,7 @@ class Tree : protected Surroundings {
     storage_.release(ref, node_size(node.capacity));
     --nodes_;
     if (--partition.children == 0) drop_partition(node.parent, partition);
-    return true;
+    return next;
   }
 
   void drop_partition(Ref node, Partition& partition) {
@@ -248,7 +248,9 @@ class Tree : protected Surroundings {
       case Way::cell:
       case Way::prefix:
       case Way::suffix:
-      case Way::contains: storage_.release_list<Levels, Level>(partition.details); break;
+      case Way::contains:
+        if (partition.details != 0) storage_.release_list<Levels, Level>(partition.details);
+        break;
       case Way::lower:
       case Way::upper: storage_.release_list<Blocks, Ref>(partition.details); break;
       case Way::group:
@@ -488,6 +490,7 @@ class Tree : protected Surroundings {
     uint32_t index = static_cast<uint32_t>(&partition_of(ref) - partition_list(parent, count));
     Partition partition = partition_at(parent, index);
     std::vector<std::pair<Bound, Slot>> bounds;
+    if (storage_.at<Node>(ref).total > most_at_once) return false;  // a block that is split in part is in no order
     for (Slot slot : slots_of(ref, most_at_once)) {
       FilterTerms all = terms(storage_.place(slot).record);
       int term = applicable_term(partition, all, *this);
@@ -526,7 +529,7 @@ class Tree : protected Surroundings {
     const Entry* entries = storage_.items<Node, Entry>(node);
     for (uint16_t i = 0; i < storage_.at<Node>(node).count; ++i) slots.push_back(entries[i].slot);
     Ref last = storage_.at<Node>(node).chain;
-    for (Ref ref = last; ref != 0 && slots.size() < most;) {  // from the end, where the youngest are
+    for (Ref ref = last; ref != 0 && slots.size() + chunk_capacity <= most;) {  // from the end, where the youngest are
       const WideEntry* more = storage_.items<Chunk, WideEntry>(ref);
       for (uint32_t i = 0; i < storage_.at<Chunk>(ref).count; ++i) slots.push_back(more[i].slot);
       ref = storage_.at<Chunk>(ref).previous;
@@ -535,7 +538,7 @@ class Tree : protected Surroundings {
     return slots;
   }
 
-  static constexpr size_t most_at_once = 4096;  // filters that one update moves at most
+  static constexpr size_t most_at_once = 1024;  // filters that one update looks at, and moves, at most
 
   Storage storage_;
   Ref root_ = 0;

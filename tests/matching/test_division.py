@@ -8,7 +8,8 @@ from random import Random
 
 import pytest
 
-from palio import Constraint, Filter, Notification
+from palio import Constraint, Filter, Limits, Notification
+from palio.errors import LimitError
 from palio.matching import FilterIndex, LinearScan
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -138,12 +139,12 @@ def test_events_teach_the_index():
 
 def test_events_that_change_are_followed():
     """First one attribute tells filters apart, then another."""
-    filters = [Filter([Constraint("a", "*", f"{i:05}"), Constraint("b", ">", i)]) for i in range(2000)]
+    filters = [Filter([Constraint("a", "*", f"{i:05}"), Constraint("b", ">", i)]) for i in range(800)]
     index, scan = FilterIndex(filters), LinearScan(filters)
     first = [Notification(a=f"--{i:05}--", b=5000) for i in range(500)]
-    then = [Notification(a="".join(f"{i:05}" for i in range(0, 2000, 2)), b=k % 20) for k in range(200)]
-    for events, most in ((first, 50), (then, 400)):
-        assert any(looked_at_per_event(index, events) < most for _ in range(80))
+    then = [Notification(a="".join(f"{i:05}" for i in range(0, 800, 2)), b=k % 20) for k in range(200)]
+    for events, most in ((first, 50), (then, 150)):
+        assert any(looked_at_per_event(index, events) < most for _ in range(160))
         assert all(index.match(event) == scan.match(event) for event in events[:20])
 
 
@@ -163,3 +164,56 @@ def test_contradictions_match_nothing(contradiction, event):
     filters = [Filter.parse(contradiction.format(n=2**53 + i % 9)) for i in range(200)]
     filters += [Filter([Constraint("x", "=", 2**53 + i % 9)]) for i in range(200)]
     assert FilterIndex(filters).match(event) == LinearScan(filters).match(event)
+
+
+def test_a_range_from_the_last_integer_to_a_float_beyond():
+    """One integer and one float, which are not the same number: that is no equality."""
+    ends = [Constraint("x", ">=", 2**63 - 1), Constraint("x", "<=", 2.0**63)]
+    filters = [Filter([*ends, Constraint("y", "!=", i)]) for i in range(100)]
+    index = FilterIndex(filters)
+    for value in (2**63 - 1, 2.0**63, 2.0**63 - 1024, 5):
+        event = Notification(x=value, y=-1)
+        assert index.match(event) == LinearScan(filters).match(event)
+
+
+def test_many_bounds_that_are_one_when_rounded():
+    """A block of more filters than are moved at once was split in part, and what stayed behind was out of order."""
+    filters = [Filter([Constraint("x", "<=", i)]) for i in range(200)]
+    index = FilterIndex(filters)
+    for _ in range(8000):
+        index.match(Notification(x=9 * 10**18))
+    more = [Filter([Constraint("x", "<=", 2**62 + k % 512)]) for k in range(16384)]
+    more[8300] = Filter([Constraint("x", "<=", 2**62 + 100_000)])
+    more[16300] = Filter([Constraint("x", "<=", 2**62 + 20_000)])
+    index.add_many(more)
+    assert index.match(Notification(x=2**62 + 50_000)) == [8500]
+    assert index.match(Notification(x=2**62 + 10_000)) == [8500, 16500]
+
+
+def test_nothing_is_left_of_filters_that_went():
+    """The first of several sorted blocks stayed when it and then the others were emptied."""
+    index = FilterIndex()
+    for key in range(30):
+        ids = [index.add(Filter([Constraint("k", "=", f"key{key}"), Constraint("x", ">", j)])) for j in range(80)]
+        for id in ids:
+            index.remove(id)
+    left = index.stats()
+    assert (left.filters, left.names, left.nodes) == (0, 0, 1)
+    assert not any(left.partitions.values())
+
+
+def test_names_of_filters_that_were_refused_are_forgotten():
+    """All or nothing, also when what stops it is found only while filters are added."""
+    index = FilterIndex(limits=Limits(constraints=2))
+    with pytest.raises(LimitError):
+        index.add_many([Filter.parse("a = 1"), Filter.parse("b = 1 and c = 1 and d = 1")])
+    assert index.stats()[:2] == (0, 0)
+
+
+def test_attributes_added_one_after_the_other_do_not_crowd_the_root():
+    filters = [Filter([Constraint(f"name{i // 34}", "=", i % 34)]) for i in range(34 * 500)]
+    index = FilterIndex(filters)
+    assert sum(index.stats().partitions.values()) < 600
+    event = Notification(name77=5, name401=33)
+    assert index.match(event) == LinearScan(filters).match(event)
+    assert sum(FilterIndex(filters[: 34 * 100]).stats().partitions.values()) < 200

@@ -34,7 +34,7 @@ def check(wide: ValueSet, narrow: ValueSet) -> bool:
         (low, high), (least, most) = reverse_hull(wide.string), reverse_hull(narrow.string)
         assert not low > least
         assert not high < most
-    if part_of(wide.string):
+    if outside.kind[1] == Form.PART:  # strings only, so the covered set has some
         assert any(part_of(wide.string) in text for text in texts_of(narrow.string))
     return True
 

@@ -167,7 +167,7 @@ class FilterIndex:
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a file; whoever has an older file of that name open keeps the older one."""
-        self._core.dump(os.fspath(path))
+        self._core.dump(_encoded(path))
 
     @classmethod
     def open(
@@ -179,9 +179,9 @@ class FilterIndex:
         without that gives a :class:`FileFormatError` or wrong ids, but never does harm.
         """
         index = cls.__new__(cls)
-        index._attach(_core.Index(os.fspath(path)), limits)
+        index._attach(_core.Index(_encoded(path)), limits)
         if verify and not index._core.is_whole():
-            raise FileFormatError(f"{os.fspath(path)} is damaged: its checksum is not what was written")
+            raise FileFormatError(f"{brief(os.fspath(path))} is damaged: its checksum is not what was written")
         return index
 
     def memory_usage(self) -> int:
@@ -196,7 +196,7 @@ class FilterIndex:
         return self._core.size()
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, int) and 0 <= id < _IDS and self._core.contains(id)
+        return isinstance(id, int) and not isinstance(id, bool) and 0 <= id < _IDS and self._core.contains(id)
 
     def __repr__(self) -> str:
         return f"<FilterIndex of {len(self):,} filters>"
@@ -204,6 +204,17 @@ class FilterIndex:
 
 _IDS = 2**63
 _NUMBERS = count(1)
+
+
+def _encoded(path: str | os.PathLike[str]) -> bytes:
+    """A path as the system takes it."""
+    try:
+        encoded = os.fsencode(path)
+    except (TypeError, ValueError):
+        raise CallerError(f"{brief(path)} is no path") from None
+    if b"\0" in encoded:
+        raise CallerError(f"path {brief(path)} holds a NUL character")
+    return encoded
 
 
 def _words(*limits: int) -> tuple[int, ...]:
