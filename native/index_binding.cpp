@@ -360,18 +360,18 @@ void register_index(nb::module_& module) {
            nb::arg("payload_bytes"),
            nb::sig("def match_encoded(self, body: bytes, attributes: int, name_bytes: int, value_bytes: int, "
                    "payload_bytes: int) -> list[int]"))
-      .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
-                             uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes,
-                             uint64_t most, int64_t after_row, uint64_t after_id) {
+      .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t most, int64_t after_row,
+                             uint64_t after_id, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
+                             uint64_t payload_bytes, uint64_t document_bytes) {
              BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
              return index.match_batch(batch, bodies, limits, most, after_row, after_id);
            },
-           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
-           nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"), nb::arg("most"),
-           nb::arg("after_row"), nb::arg("after_id"),
-           nb::sig("def match_batch(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, "
-                   "value_bytes: int, payload_bytes: int, document_bytes: int, most: int, after_row: int, "
-                   "after_id: int) -> tuple[Column, Column, int, int]"))
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("most"), nb::arg("after_row"),
+           nb::arg("after_id"), nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"),
+           nb::arg("payload_bytes"), nb::arg("document_bytes"),
+           nb::sig("def match_batch(self, batch: object, bodies: str | None, most: int, after_row: int, after_id: int, "
+                   "attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> "
+                   "tuple[Column, Column, int, int]"))
       .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
                               uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
                               uint64_t document_bytes) {

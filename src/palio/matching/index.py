@@ -23,8 +23,8 @@ class Continuation(NamedTuple):
 
     row: int
     id: int
-    index: int
-    """Which index it belongs to."""
+    owner: int
+    """The number of the index that it belongs to."""
 
 
 class BatchMatches(NamedTuple):
@@ -142,7 +142,7 @@ class FilterIndex:
         most = MAX_INTEGER if limit is None else _check_limit(limit)
         row, id = (-1, 0) if after is None else self._check_continuation(after)
         rows, ids, last_row, last_id = self._core.match_batch(
-            batch, _check_column(bodies), *self._batch_limits, most, row, id
+            batch, _check_column(bodies), most, row, id, *self._batch_limits
         )
         return BatchMatches(rows, ids, None if last_row < 0 else Continuation(last_row, last_id, self._number))
 
@@ -157,7 +157,7 @@ class FilterIndex:
         return self._core.match_counts(batch, _check_column(bodies), *self._batch_limits)
 
     def _check_continuation(self, after: Continuation) -> tuple[int, int]:
-        if not isinstance(after, Continuation) or after.index != self._number:
+        if not isinstance(after, Continuation) or after.owner != self._number:
             raise CallerError(f"after: {brief(after)} is no Continuation of this index; pass what match_batch returned")
         return after.row, after.id
 
