@@ -16,39 +16,29 @@ namespace palio::python {
 
 namespace {
 
-// Takes a lock without holding the interpreter while it waits: whoever has the lock may be waiting for the interpreter.
-template <class Try, class Wait>
-void acquire(Try attempt, Wait wait) {
-  if (attempt()) return;
+// Does something that needs no interpreter with the lock. Whoever has to wait for the lock lets the interpreter go, and
+// takes it back only after giving the lock back: nobody ever waits for one of the two while holding the other.
+template <class Work>
+auto writing(FairLock& lock, Work work) {
+  if (lock.try_lock()) {
+    std::unique_lock<FairLock> hold(lock, std::adopt_lock);
+    return work();
+  }
   nb::gil_scoped_release release;
-  wait();
+  std::unique_lock<FairLock> hold(lock);
+  return work();
 }
 
-class Reading {
- public:
-  explicit Reading(FairLock& lock) : lock_(lock) {
-    acquire([&] { return lock.try_lock_shared(); }, [&] { lock.lock_shared(); });
+template <class Work>
+auto reading(FairLock& lock, Work work) {
+  if (lock.try_lock_shared()) {
+    std::shared_lock<FairLock> hold(lock, std::adopt_lock);
+    return work();
   }
-  Reading(const Reading&) = delete;
-  Reading& operator=(const Reading&) = delete;
-  ~Reading() { lock_.unlock_shared(); }
-
- private:
-  FairLock& lock_;
-};
-
-class Writing {
- public:
-  explicit Writing(FairLock& lock) : lock_(lock) {
-    acquire([&] { return lock.try_lock(); }, [&] { lock.lock(); });
-  }
-  Writing(const Writing&) = delete;
-  Writing& operator=(const Writing&) = delete;
-  ~Writing() { lock_.unlock(); }
-
- private:
-  FairLock& lock_;
-};
+  nb::gil_scoped_release release;
+  std::shared_lock<FairLock> hold(lock);
+  return work();
+}
 
 // A workspace from the index's pool, with a clean event.
 class Borrowed {
@@ -95,8 +85,7 @@ class PyIndex {
   uint64_t add(nb::handle filter, const FilterLimits& limits) {
     check_writable();
     Pending pending = read(filter, limits);
-    Writing hold(shared_.lock);
-    return insert(pending);
+    return writing(shared_.lock, [&] { return insert(pending); });
   }
 
   // All or nothing: the filters are read before the first one is added, and taken out again if a later one fails.
@@ -108,14 +97,16 @@ class PyIndex {
     ids.reserve(pending.size());
     try {
       for (size_t begin = 0; begin < pending.size(); begin += 256) {  // others get their turn in between
-        Writing hold(shared_.lock);
-        for (size_t i = begin; i < std::min(begin + 256, pending.size()); ++i) ids.push_back(insert(pending[i]));
+        writing(shared_.lock, [&] {
+          for (size_t i = begin; i < std::min(begin + 256, pending.size()); ++i) ids.push_back(insert(pending[i]));
+        });
       }
     } catch (...) {
-      Writing hold(shared_.lock);
-      for (uint64_t id : ids) {
-        if (shared_.index().contains(id)) shared_.index().remove(id);
-      }
+      writing(shared_.lock, [&] {
+        for (uint64_t id : ids) {
+          if (shared_.index().contains(id)) shared_.index().remove(id);
+        }
+      });
       throw;
     }
     return to_list(ids.begin(), ids.end());
@@ -123,51 +114,50 @@ class PyIndex {
 
   void remove(uint64_t id) {
     check_writable();
-    bool is_known;
-    {
-      Writing hold(shared_.lock);
-      is_known = shared_.index().contains(id);
-      if (is_known) shared_.index().remove(id);
-    }
+    bool is_known = writing(shared_.lock, [&] {
+      if (!shared_.index().contains(id)) return false;
+      shared_.index().remove(id);
+      return true;
+    });
     // Errors are made without the lock: Python may run other code meanwhile, which may want it.
     if (!is_known) raise("UnknownFilterError", "no filter has the id " + std::to_string(id));
   }
 
   bool contains(uint64_t id) {
-    Reading hold(shared_.lock);
-    View view = shared_.view();
-    Slot slot = static_cast<Slot>(id);
-    return slot < view.slots && view.places[slot].record != 0 && view.places[slot].generation == id >> 32;
+    return reading(shared_.lock, [&] {
+      View view = shared_.view();
+      Slot slot = static_cast<Slot>(id);
+      return slot < view.slots && view.places[slot].record != 0 && view.places[slot].generation == id >> 32;
+    });
   }
 
   nb::object match(const nb::dict& attributes, bool only_one) {
     Borrowed workspace(shared_);
-    {
-      Reading hold(shared_.lock);
+    std::vector<std::pair<std::string_view, Value>>& given = workspace->given;
+    given.clear();
+    PyObject *name, *value;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(attributes.ptr(), &position, &name, &value)) given.emplace_back(utf8(name), to_value(value));
+    reading(shared_.lock, [&] {
       View view = shared_.view();
-      PyObject *name, *value;
-      Py_ssize_t position = 0;
-      while (PyDict_Next(attributes.ptr(), &position, &name, &value)) {
-        const NameObject* known = view.find_name(utf8(name));
-        if (known != nullptr) workspace.event().add(known->id, to_value(value));
+      for (const auto& [text, known_value] : given) {
+        const NameObject* known = view.find_name(text);
+        if (known != nullptr) workspace.event().add(known->id, known_value);
       }
-      workspace->run(view, only_one);
-      shared_.observe(workspace.event(), 1, workspace->matcher.tested());
-    }
+      run(*workspace, view, only_one);
+    });
     shared_.care();
     return result(*workspace, only_one);
   }
 
   nb::object match_encoded(const nb::bytes& body, const BodyLimits& limits) {
     Borrowed workspace(shared_);
-    {
-      Reading hold(shared_.lock);
+    reading(shared_.lock, [&] {
       View view = shared_.view();
       BodyVisitor visitor{view, workspace.event()};
       read_body(reinterpret_cast<const uint8_t*>(body.c_str()), body.size(), limits, visitor);
-      workspace->run(view, false);
-      shared_.observe(workspace.event(), 1, workspace->matcher.tested());
-    }
+      run(*workspace, view, false);
+    });
     shared_.care();
     return result(*workspace, false);
   }
@@ -190,26 +180,18 @@ class PyIndex {
   }
 
   size_t size() {
-    Reading hold(shared_.lock);
-    return shared_.view().filters;
+    return reading(shared_.lock, [&] { return shared_.view().filters; });
   }
 
   size_t memory_usage() {
-    Reading hold(shared_.lock);
-    return shared_.memory_usage();
+    return reading(shared_.lock, [&] { return shared_.memory_usage(); });
   }
 
   // Filters, names, nodes, partitions by their way, filters refiled, events, filters tested, bytes.
   nb::tuple stats() {
-    View view;
-    Census census;
-    size_t bytes;
-    {
-      Reading hold(shared_.lock);
-      view = shared_.view();
-      census = shared_.census();
-      bytes = shared_.memory_usage();
-    }
+    auto [view, census, bytes] = reading(shared_.lock, [&] {
+      return std::tuple(shared_.view(), shared_.census(), shared_.memory_usage());
+    });
     const char* names[] = {"equal",  "cell",     "lower", "upper", "prefix",
                            "suffix", "contains", "name",  "group", "pair"};
     nb::dict partitions;
@@ -258,15 +240,20 @@ class PyIndex {
     match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), sink);
   }
 
+  void run(Workspace& workspace, const View& view, bool only_one) {
+    workspace.run(view, only_one);
+    shared_.observe(workspace.matcher.event, 1, workspace.matcher.tested());
+  }
+
   struct Pending {
     std::vector<std::pair<std::string_view, Constraint>> constraints;
     nb::object kept;  // what their texts live in
   };
 
   std::string snapshot() {
-    std::string bytes;
-    Reading hold(shared_.lock);
     nb::gil_scoped_release release;
+    std::string bytes;
+    std::shared_lock<FairLock> hold(shared_.lock);
     shared_.write([&](const void* data, size_t size) { bytes.append(static_cast<const char*>(data), size); });
     return bytes;
   }

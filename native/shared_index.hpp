@@ -85,6 +85,7 @@ inline void sort_slots(Slot* begin, Slot* end, std::vector<uint64_t>& bits) {
 class Workspace {
  public:
   Matcher matcher;
+  std::vector<std::pair<std::string_view, Value>> given;  // attributes as the caller has them
 
   // Matches the event that was put into the matcher.
   void run(const View& view, bool only_one) {
