@@ -272,12 +272,11 @@ inline bool in(const IntegerInterval& interval, int64_t value) {
 }
 
 inline bool starts_with(std::string_view text, std::string_view part) {
-  return text.size() >= part.size() && std::memcmp(text.data(), part.data(), part.size()) == 0;
+  return text.size() >= part.size() && text.substr(0, part.size()) == part;
 }
 
 inline bool ends_with(std::string_view text, std::string_view part) {
-  return text.size() >= part.size() &&
-         std::memcmp(text.data() + text.size() - part.size(), part.data(), part.size()) == 0;
+  return text.size() >= part.size() && text.substr(text.size() - part.size()) == part;
 }
 
 inline bool contains(std::string_view text, std::string_view part) {
