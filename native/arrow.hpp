@@ -98,7 +98,7 @@ inline void take_views(ArrowColumn& column, const ArrowArray& array) {
 
 // A column without regard to its dictionary; row 0 is `skip` elements into it, and `rows` follow.
 inline ArrowColumn take_array(const ArrowSchema& schema, const ArrowArray& array, int64_t skip, int64_t rows,
-                              uint64_t longest) {
+                              uint64_t longest, const Hasher& hasher) {
   check_node(schema, array);
   ColumnType type = column_type(schema.format);
   if (type.kind == ColumnKind::unsupported) {
@@ -110,6 +110,7 @@ inline ArrowColumn take_array(const ArrowSchema& schema, const ArrowArray& array
   ArrowColumn column;
   column.kind = type.kind;
   column.type = type.type;
+  column.hasher = &hasher;
   if (type.kind == ColumnKind::null) return column;
   column.validity = validity_of(array);
   column.first = array.offset + skip;
@@ -148,10 +149,11 @@ inline ColumnFailure failure_of(Found found, const ArrowColumn& column, uint64_t
 
 }  // namespace detail
 
-// Points into the arrays, which must outlive it; keeps nothing of the schema.
+// Points into the arrays and to the hasher, which must outlive it; keeps nothing of the schema.
 class ArrowBatch {
  public:
-  ArrowBatch(const ArrowSchema& schema, const ArrowArray& array, const ColumnLimits& limits) : rows_(array.length) {
+  ArrowBatch(const ArrowSchema& schema, const ArrowArray& array, const ColumnLimits& limits, const Hasher& hasher)
+      : rows_(array.length), hasher_(hasher) {
     using namespace detail;
     check_node(schema, array);
     if (std::string_view(schema.format) != "+s") {
@@ -170,9 +172,7 @@ class ArrowBatch {
   }
 
   ArrowBatch(ArrowBatch&&) = default;
-  ArrowBatch& operator=(ArrowBatch&&) = default;
   ArrowBatch(const ArrowBatch&) = delete;  // columns point to the dictionaries that the batch has prepared
-  ArrowBatch& operator=(const ArrowBatch&) = delete;
 
   size_t columns() const { return columns_.size(); }
   std::string_view name(size_t column) const { return names_[column]; }
@@ -205,7 +205,7 @@ class ArrowBatch {
     try {
       detail::check_node(*child, *values);
       check_name(name, limits);
-      columns_.push_back(detail::take_array(*child, *values, array.offset, rows_, limits.value_bytes));
+      columns_.push_back(detail::take_array(*child, *values, array.offset, rows_, limits.value_bytes, hasher_));
       if (child->dictionary != nullptr) add_dictionary(*child->dictionary, *values->dictionary, c, limits);
     } catch (const ColumnFailure& failure) {
       throw failure.in(name);
@@ -237,7 +237,7 @@ class ArrowBatch {
     ArrowColumn& column = columns_.back();
     if (!is_index(column.kind)) detail::damaged("dictionary with indexes that are no integers");
     Dictionary& dictionary = dictionaries_[c];
-    dictionary.values.push_back(detail::take_array(schema, array, 0, array.length, limits.value_bytes));
+    dictionary.values.push_back(detail::take_array(schema, array, 0, array.length, limits.value_bytes, hasher_));
     if (schema.dictionary != nullptr) {
       throw ColumnFailure(ColumnFailure::Code::type, "a dictionary of dictionaries; decode it first");
     }
@@ -262,6 +262,7 @@ class ArrowBatch {
   }
 
   int64_t rows_ = 0;
+  const Hasher& hasher_;
   const uint8_t* validity_ = nullptr;  // of whole rows
   int64_t first_ = 0;
   std::vector<ArrowColumn> columns_;

@@ -57,15 +57,16 @@ Struct& in_capsule(nb::handle capsule, const char* name) {
 // A batch with the memory that it points into. It may be read, and let go, without holding the interpreter's lock.
 class TakenBatch {
  public:
-  TakenBatch(nb::handle object, const ColumnLimits& limits) : TakenBatch(exported(object), limits) {}
+  TakenBatch(nb::handle object, const ColumnLimits& limits, const Hasher& hasher)
+      : TakenBatch(exported(object), limits, hasher) {}
 
   const ArrowBatch& batch() const { return batch_; }
 
  private:
-  TakenBatch(const nb::object& pair, const ColumnLimits& limits)
+  TakenBatch(const nb::object& pair, const ColumnLimits& limits, const Hasher& hasher)
       : array_(in_capsule<ArrowArray>(nb::handle(PyTuple_GET_ITEM(pair.ptr(), 1)), "arrow_array")),
         batch_(*Owned(in_capsule<ArrowSchema>(nb::handle(PyTuple_GET_ITEM(pair.ptr(), 0)), "arrow_schema")), *array_,
-               limits) {}
+               limits, hasher) {}
 
   static nb::object exported(nb::handle object) {
     nb::object method = nb::getattr(object, "__arrow_c_array__", nb::none());
@@ -250,7 +251,8 @@ inline nb::object column_text(const ResultColumn& column) {
 // -- what Python sees -------------------------------------------------------------------------------------------------
 
 inline nb::list arrow_rows(nb::handle object, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes) {
-  TakenBatch taken(object, {attributes, name_bytes, value_bytes});
+  Hasher hasher;
+  TakenBatch taken(object, {attributes, name_bytes, value_bytes}, hasher);
   const ArrowBatch& batch = taken.batch();
   std::vector<nb::object> names;
   for (size_t c = 0; c < batch.columns(); ++c) names.push_back(to_str(batch.name(c)));

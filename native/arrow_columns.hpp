@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "decimal.hpp"
+#include "hasher.hpp"
 #include "msgpack.hpp"
 #include "utf8.hpp"
-#include "value.hpp"
 
 namespace palio {
 
@@ -43,6 +43,7 @@ struct ArrowColumn {
   ColumnKind kind = ColumnKind::null;
   ColumnKind index = ColumnKind::null;  // of dictionaries: the type of the indexes
   Type type = Type::string;             // of text: string or bytes
+  const Hasher* hasher = nullptr;       // of the index that wants the keys
   const uint8_t* validity = nullptr;    // null if there are no nulls
   int64_t first = 0;                    // where row 0 is in the bitmaps
   const uint8_t* data = nullptr;        // row 0 of values, offsets, views or indexes; booleans are a bitmap
@@ -203,7 +204,7 @@ inline Found read_value(const ArrowColumn& column, int64_t row, Value& value) {
 inline Found read_cell(const ArrowColumn& column, int64_t row, Value& value, Key& key) {
   if (column.validity != nullptr && !bit(column.validity, column.first + row)) return Found::absent;
   Found found = read_value(column, row, value);
-  if (found == Found::present) key = key_of(value);
+  if (found == Found::present) key = column.hasher->key(value);
   return found;
 }
 

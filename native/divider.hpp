@@ -22,8 +22,9 @@ struct FilterTerms {
   uint32_t satisfied;
   uint32_t used;
   const char* bytes;
+  const Hasher* hasher;
 
-  Term term(size_t i) const { return {predicates + i, bytes}; }
+  Term term(size_t i) const { return {predicates + i, bytes, hasher}; }
   bool is_open(size_t i) const { return i >= marked_terms || (satisfied >> i & 1) == 0; }
   bool is_used(size_t i) const { return i < marked_terms && (used >> i & 1) != 0; }
 };
@@ -320,7 +321,7 @@ inline Unit unit_of(const Term& term) {
     case Test::text_ne:
       unit = Unit::of(predicate.name, predicate.types, false, Unit::differs);
       unit.set_hash(predicate.test == Test::text_ne ? predicate.literal.hash
-                                                    : number_key(predicate.number.bits, predicate.number.code).hash);
+                                                    : term.hasher->word(predicate.number.bits, predicate.number.code));
       unit.head |= Unit::exact;
       break;
     case Test::prefix:

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
-#include "value.hpp"
+#include "hasher.hpp"
 
 namespace palio {
 
@@ -33,6 +34,10 @@ struct Glance {
 // The attributes of one event whose names some filter mentions; found by name in constant time.
 class Event {
  public:
+  explicit Event(const Hasher& hasher = Hasher()) : hasher_(hasher) {}
+
+  const Hasher& hasher() const { return hasher_; }
+
   void clear() {
     for (const Attribute& attribute : attributes_) glances_[attribute.name] = {};
     attributes_.clear();
@@ -54,7 +59,7 @@ class Event {
     glance.is_narrow = small && static_cast<double>(glance.narrow) == attribute.order;
   }
 
-  void add(NameId name, const Value& value) { add(name, value, key_of(value)); }
+  void add(NameId name, const Value& value) { add(name, value, hasher_.key(value)); }
 
   const Attribute* find(NameId name) const {
     const Glance& glance = this->glance(name);
@@ -77,6 +82,7 @@ class Event {
   const std::vector<Attribute>& attributes() const { return attributes_; }
 
  private:
+  Hasher hasher_;
   std::vector<Attribute> attributes_;
   std::vector<Glance> glances_ = std::vector<Glance>(1);  // by name
 };

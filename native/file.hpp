@@ -28,6 +28,7 @@ struct FileHeader {
   uint64_t mask;
   uint64_t root;
   uint64_t has_generations;
+  uint64_t seed;
   Census census;
   uint64_t content_hash;
   uint64_t header_hash;  // of all before it
@@ -39,7 +40,7 @@ constexpr uint32_t byte_order_mark = 0x01020304;
 constexpr size_t file_alignment = 4096;
 
 inline uint64_t hash_bytes(const void* data, size_t size) {
-  return hash_text({static_cast<const char*>(data), size});
+  return Hasher().text({static_cast<const char*>(data), size});
 }
 
 // Writes an index piece by piece: put(data, size).
@@ -65,6 +66,7 @@ void write_index(const Index& index, Put put) {
   header.nodes = view.nodes;
   header.root = view.root;
   header.has_generations = view.has_generations;
+  header.seed = view.hasher.seed();
   header.census = index.census();
   const Region* regions[] = {&storage.arena(), &storage.table(), &storage.directory()};
   for (const Region* region : regions) header.content_hash ^= hash_bytes(region->data(), region->size());
@@ -105,7 +107,7 @@ inline View view_of_file(const uint8_t* data, size_t size) {
                header.buckets > header.mask >> 1 &&
                header.filters <= header.slots && header.nodes <= header.arena_size / granule;
   if (!sound) throw FileFailure("damaged: its header contradicts itself");
-  View view;
+  View view{Hasher(header.seed)};
   view.arena = data + header.arena_offset;
   view.arena_size = header.arena_size;
   view.buckets = reinterpret_cast<const Bucket*>(data + header.table_offset);
@@ -167,7 +169,7 @@ class MappedFile {
 
   void* data_ = MAP_FAILED;
   size_t size_ = 0;
-  View view_;
+  View view_{Hasher()};
 };
 
 // Writes beside the target and renames, so that whoever has the old file open keeps it whole. The content comes from

@@ -20,6 +20,8 @@ class Index : private Tree {
  public:
   using Id = uint64_t;  // the slot, and above it how often the slot was used before
 
+  explicit Index(const Hasher& hasher = Hasher()) : Tree(hasher) {}
+
   View view() const {
     View view = storage_.view();
     view.root = root_;

@@ -79,7 +79,7 @@ void within(uint64_t actual, const char* limit, uint64_t allowed, const char* wh
 
 class PyIndex {
  public:
-  PyIndex() = default;
+  explicit PyIndex(uint64_t seed) : shared_(Hasher(seed)) {}
   explicit PyIndex(const nb::bytes& path) : shared_(std::string(path.c_str(), path.size())) {}
 
   uint64_t add(nb::handle filter, const FilterLimits& limits) {
@@ -225,7 +225,7 @@ class PyIndex {
     std::string column = has_bodies ? std::string(utf8(bodies.ptr())) : std::string();
     // A body is a document of its own, not a value.
     uint64_t most = has_bodies ? limits.document_bytes : limits.body.value_bytes;
-    TakenBatch taken(object, {limits.body.attributes, limits.body.name_bytes, most});
+    TakenBatch taken(object, {limits.body.attributes, limits.body.name_bytes, most}, shared_.hasher());
     const ArrowBatch& batch = taken.batch();
     if (batch.rows() > most_rows) {
       throw CapacityFailure("rows", most_rows, static_cast<uint64_t>(batch.rows()), "rows in one batch");
@@ -281,7 +281,7 @@ class PyIndex {
         constraint.name = index.name_id(name);
         constraints_.push_back(constraint);
       }
-      compiled_.compile(constraints_);
+      compiled_.compile(constraints_, shared_.hasher());
       return index.add(compiled_);
     } catch (...) {
       for (const Constraint& constraint : constraints_) index.forget_unused_name(constraint.name);
@@ -323,7 +323,7 @@ class PyIndex {
 void register_index(nb::module_& module) {
   PyDateTime_IMPORT;  // each source file has a table of its own
   nb::class_<PyIndex>(module, "Index", "Filters, indexed; use it as palio.matching.FilterIndex.")
-      .def(nb::init<>())
+      .def(nb::init<uint64_t>(), nb::arg("seed"))
       .def(nb::init<const nb::bytes&>(), nb::arg("path"))
       .def("add", [](PyIndex& index, nb::handle filter, uint64_t constraints, uint64_t name_bytes,
                      uint64_t literal_bytes) { return index.add(filter, {constraints, name_bytes, literal_bytes}); },

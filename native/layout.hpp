@@ -224,6 +224,9 @@ inline uint32_t window_length(uint32_t size) {
 
 // What all readers of an index share; every reference is checked, because a file may say anything.
 struct View {
+  explicit View(const Hasher& own) : hasher(own) {}
+
+  Hasher hasher;
   const uint8_t* arena = nullptr;
   size_t arena_size = 0;
   const Bucket* buckets = nullptr;
@@ -288,7 +291,7 @@ struct View {
 
   const NameObject* find_name(std::string_view name, Ref* where = nullptr) const {
     const NameObject* found = nullptr;
-    find(name_hash(name), [&](Ref ref) {
+    find(name_hash(name, hasher), [&](Ref ref) {
       const NameObject& object = at<NameObject>(ref);
       if (object.object != Object::name || object.size != name.size()) return false;
       if (std::memcmp(bytes(ref, sizeof(NameObject), name.size()), name.data(), name.size()) != 0) return false;
@@ -300,7 +303,9 @@ struct View {
     return found;
   }
 
-  static uint32_t name_hash(std::string_view name) { return static_cast<uint32_t>(hash_text(name) ^ 0x5bd1e995u); }
+  static uint32_t name_hash(std::string_view name, const Hasher& hasher) {
+    return static_cast<uint32_t>(hasher.text(name) ^ 0x5bd1e995u);
+  }
 
   [[noreturn]] static void damaged() { throw FileFailure("the file is damaged: it refers to places that it does not have"); }
 };

@@ -11,6 +11,8 @@ namespace palio {
 
 class Matcher {
  public:
+  explicit Matcher(const Hasher& hasher) : event(hasher) {}
+
   Event event;
 
   // Finds the filters that the event meets, or only the first one found.
@@ -183,7 +185,9 @@ class Matcher {
 
   void expand(const Partition& partition) {
     if (partition.way == Way::name) {
-      for (const Attribute& attribute : event.attributes()) probe_made(partition, number_key(attribute.name, whole_code));
+      for (const Attribute& attribute : event.attributes()) {
+        probe_made(partition, view_->hasher.number_key(attribute.name, whole_code));
+      }
       return;
     }
     if (partition.way == Way::group) return expand_group(partition);
@@ -205,10 +209,8 @@ class Matcher {
         if ((mask_of(attribute->value.type) & partition.family) != 0) expand_blocks(partition, *attribute);
         return;
       case Way::prefix:
-        if (is_string) expand_prefixes(partition, attribute->value.text);
-        return;
       case Way::suffix:
-        if (is_string) expand_suffixes(partition, attribute->value.text);
+        if (is_string) expand_ends(partition, attribute->value.text);
         return;
       case Way::contains:
         if (is_string) expand_windows(partition, attribute->value.text);
@@ -259,7 +261,9 @@ class Matcher {
       if (at[i].level < least_level || at[i].level > greatest_level) View::damaged();
       double cell = std::floor(order * cell_scale(at[i].level));
       if (!(std::fabs(cell) < two_to_53 / 2)) continue;
-      for (int back = 0; back < cells_reached; ++back) probe_made(partition, cell_key(at[i].level, cell - back));
+      for (int back = 0; back < cells_reached; ++back) {
+        probe_made(partition, cell_key(at[i].level, cell - back, view_->hasher));
+      }
     }
   }
 
@@ -300,27 +304,18 @@ class Matcher {
     if (holds(predicate, event.find(predicate.name), bytes)) children_.push_back(group.node);
   }
 
-  void expand_prefixes(const Partition& partition, std::string_view text) {
+  // The beginnings or, read backwards, the ends of a text, of all lengths in use.
+  void expand_ends(const Partition& partition, std::string_view text) {
+    bool is_suffix = partition.way == Way::suffix;
     uint32_t count;
     const Level* at = levels(partition, count);
     uint64_t hash = 0;
     size_t done = 0;
     for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
-      spend(left_to_hash_, static_cast<size_t>(at[i].level) - done);
-      for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[done]);
-      probe_made(partition, part_key(text.substr(0, done), hash));
-    }
-  }
-
-  void expand_suffixes(const Partition& partition, std::string_view text) {
-    uint32_t count;
-    const Level* at = levels(partition, count);
-    uint64_t hash = 0;
-    size_t done = 0;
-    for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
-      spend(left_to_hash_, static_cast<size_t>(at[i].level) - done);
-      for (size_t size = at[i].level; done < size; ++done) hash = poly_step(hash, text[text.size() - 1 - done]);
-      probe_made(partition, part_key(text.substr(text.size() - done), hash));
+      size_t size = static_cast<size_t>(at[i].level);
+      spend(left_to_hash_, size - done);
+      for (; done < size; ++done) hash = view_->hasher.extend(hash, text[is_suffix ? text.size() - 1 - done : done]);
+      probe_made(partition, view_->hasher.part_key(text.substr(is_suffix ? text.size() - size : 0, size), hash));
     }
   }
 
@@ -347,18 +342,17 @@ class Matcher {
     constexpr size_t ahead = 16;
     spend(left_to_hash_, text.size());
     uint32_t hashes[ahead];
-    uint64_t leaving = poly_power(static_cast<uint32_t>(size));
-    uint64_t hash = poly_hash(text.substr(0, size));
+    const Hasher& hasher = view_->hasher;
+    uint64_t leaving = hasher.leaving(size), hash = 0;
+    for (char byte : text.substr(0, size)) hash = hasher.extend(hash, byte);
     size_t windows = text.size() - size + 1;
     for (size_t begin = 0; begin < windows; begin += ahead) {
       size_t batch = std::min(ahead, windows - begin);
       for (size_t i = 0; i < batch; ++i) {
         size_t start = begin + i;
-        hashes[i] = filed_hash(partition.id, hash_word(hash, size));
+        hashes[i] = filed_hash(partition.id, hasher.part_hash(hash, size));
         __builtin_prefetch(&view_->buckets[view_->table.place(hashes[i])]);
-        if (start + size < text.size()) {
-          hash = poly_step(hash, text[start + size]) - leaving * (static_cast<uint8_t>(text[start]) + 1);
-        }
+        if (start + size < text.size()) hash = hasher.roll(hash, text[start + size], text[start], leaving);
       }
       for (size_t i = 0; i < batch; ++i) {
         view_->find(&view_->buckets[view_->table.place(hashes[i])], hashes[i], left_steps_, [&](Ref ref) {

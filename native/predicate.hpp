@@ -165,16 +165,16 @@ inline bool has_literal(Test test) { return test >= Test::text_eq && test <= Tes
 // The predicates of one filter and the bytes they refer to; kept by its user, so that compiling allocates rarely.
 class Compiled {
  public:
-  void compile(const std::vector<Constraint>& constraints) {
+  void compile(const std::vector<Constraint>& constraints, const Hasher& hasher) {
     predicates.clear();
     intervals_.clear();
     bytes.clear();
-    for (const Constraint& constraint : constraints) add(constraint);
+    for (const Constraint& constraint : constraints) add(constraint, hasher);
     for (size_t i = 0; i < intervals_.size(); ++i) settle(predicates[intervals_[i].place], intervals_[i]);
     for (Predicate& predicate : predicates) {  // bytes may have moved while they grew, offsets have not
       if (has_literal(predicate.test)) {
         std::string_view text(bytes.data() + predicate.literal.offset, predicate.literal.size);
-        predicate.literal.hash = text_key(text, predicate.types == mask_of(Type::bytes), hash_text(text)).hash;
+        predicate.literal.hash = text_key(text, predicate.types == mask_of(Type::bytes), hasher.text(text)).hash;
       }
     }
   }
@@ -189,7 +189,7 @@ class Compiled {
     WideInterval interval;
   };
 
-  void add(const Constraint& constraint) {
+  void add(const Constraint& constraint, const Hasher& hasher) {
     bool is_text = (constraint.types & ~text_types) == 0;
     if (detail::is_order(constraint.op) && !is_text) return add_interval(constraint);
     Predicate predicate{};
@@ -197,7 +197,7 @@ class Compiled {
     predicate.types = constraint.types;
     if (constraint.op == Operator::ne && !is_text) {
       predicate.test = (constraint.types & number_types) != 0 ? Test::number_ne : Test::integer_ne;
-      Key key = key_of(constraint.literal);
+      Key key = hasher.key(constraint.literal);
       predicate.number = {key.bits, key.size, 0};
     } else {
       predicate.test = detail::text_test(constraint.op);

@@ -22,7 +22,7 @@ class Sample {
       if (!attribute.value.is_text()) continue;
       kept.texts.emplace_back(attribute.value.text.substr(0, room));  // a text cut short misleads a little, at worst
       attribute.value.text = kept.texts.back();
-      attribute.key = key_of(attribute.value);
+      attribute.key = event.hasher().key(attribute.value);
       room -= attribute.value.text.size();
     }
     auto before = [](const Attribute& left, const Attribute& right) { return left.name < right.name; };

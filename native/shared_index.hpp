@@ -84,6 +84,8 @@ inline void sort_slots(Slot* begin, Slot* end, std::vector<uint64_t>& bits) {
 // What one call needs for itself.
 class Workspace {
  public:
+  explicit Workspace(const Hasher& hasher) : matcher(hasher) {}
+
   Matcher matcher;
   std::vector<std::pair<std::string_view, Value>> given;  // attributes as the caller has them
 
@@ -124,11 +126,13 @@ class Workspace {
 
 class SharedIndex {
  public:
-  SharedIndex() : index_(std::make_unique<Index>()) {}
-  explicit SharedIndex(const std::string& path) : file_(std::make_unique<MappedFile>(path)) {}
+  explicit SharedIndex(const Hasher& hasher) : hasher_(hasher), index_(std::make_unique<Index>(hasher)) {}
+  explicit SharedIndex(const std::string& path)
+      : file_(std::make_unique<MappedFile>(path)), hasher_(file_->view().hasher) {}
 
   FairLock lock;
 
+  const Hasher& hasher() const { return hasher_; }
   bool is_mapped() const { return file_ != nullptr; }
   Index& index() { return *index_; }
   const Index& index() const { return *index_; }
@@ -149,7 +153,7 @@ class SharedIndex {
 
   std::unique_ptr<Workspace> take_workspace() {
     std::lock_guard<std::mutex> hold(pool_lock_);
-    if (pool_.empty()) return std::make_unique<Workspace>();
+    if (pool_.empty()) return std::make_unique<Workspace>(hasher_);
     std::unique_ptr<Workspace> workspace = std::move(pool_.back());
     pool_.pop_back();
     return workspace;
@@ -193,8 +197,9 @@ class SharedIndex {
  private:
   static constexpr uint64_t sampled = 61;
 
-  std::unique_ptr<Index> index_;
-  std::unique_ptr<MappedFile> file_;
+  std::unique_ptr<MappedFile> file_;  // or none
+  Hasher hasher_;
+  std::unique_ptr<Index> index_;  // or none
   std::mutex pool_lock_, sample_lock_;
   std::vector<std::unique_ptr<Workspace>> pool_;
   std::atomic<uint64_t> events_{0}, tested_{0}, cared_{0};

@@ -11,14 +11,14 @@ namespace palio {
 
 class Storage {
  public:
-  Storage() {
+  explicit Storage(const Hasher& hasher) : hasher_(hasher) {
     arena_.resize(granule);  // the first granule stays unused, so that zero can mean none
     table_.resize(sizeof(Bucket));
     shape_.buckets = 1;
   }
 
   View view() const {
-    View view;
+    View view(hasher_);
     view.arena = arena_.data();
     view.arena_size = arena_.size();
     view.buckets = reinterpret_cast<const Bucket*>(table_.data());
@@ -183,13 +183,14 @@ class Storage {
     if (ref == 0 || at<NameObject>(ref).uses != 0) return;
     NameObject& object = at<NameObject>(ref);
     std::string_view name(items<NameObject, char>(ref), object.size);
-    unfile(View::name_hash(name), ref);
+    unfile(View::name_hash(name, hasher_), ref);
     names_[id] = 0;
     free_names_.push_back(id);
     release(ref, sizeof(NameObject) + object.size);
   }
 
   size_t names() const { return names_.size() - free_names_.size(); }
+  const Hasher& hasher() const { return hasher_; }
   const Region& arena() const { return arena_; }
   const Region& table() const { return table_; }
   const Region& directory() const { return directory_; }
@@ -288,10 +289,11 @@ class Storage {
       free_names_.pop_back();
       names_[object.id] = ref;
     }
-    file(View::name_hash(name), ref);
+    file(View::name_hash(name, hasher_), ref);
     return ref;
   }
 
+  Hasher hasher_;
   Region arena_, table_, directory_;
   TableShape shape_;
   std::array<Ref, 64 + 4 * 28> free_{};

@@ -13,12 +13,12 @@ namespace palio {
 
 class Tree : protected Surroundings {
  protected:
-  Tree() { root_ = allocate_node(0, 0, bucket_capacity); }
+  explicit Tree(const Hasher& hasher) : storage_(hasher) { root_ = allocate_node(0, 0, bucket_capacity); }
 
   Term group_term(Ref details) const override {
     const View all = storage_.view();
     const Predicate* predicate = all.items<Group, Predicate>(details, 1);
-    return {predicate, reinterpret_cast<const char*>(predicate + 1)};
+    return {predicate, reinterpret_cast<const char*>(predicate + 1), &storage_.hasher()};
   }
 
   uint32_t uses(NameId name) const override { return storage_.name_uses(name); }
@@ -44,7 +44,7 @@ class Tree : protected Surroundings {
     const Record& record = storage_.at<Record>(ref);
     const Predicate* predicates = storage_.items<Record, Predicate>(ref);
     const char* bytes = reinterpret_cast<const char*>(predicates + record.count);
-    return {predicates, record.count, record.satisfied, record.used, bytes};
+    return {predicates, record.count, record.satisfied, record.used, bytes, &storage_.hasher()};
   }
 
   // -- nodes -------------------------------------------------------------------------------------------------------------
@@ -432,7 +432,7 @@ class Tree : protected Surroundings {
     uint32_t least = ~0u;
     for (size_t start = 0; start < windows && least != 0; start += step) {
       std::string_view window = needle.substr(start, size);
-      Key key = part_key(window, poly_hash(window));
+      Key key = storage_.hasher().part_key(window);
       Ref child = find_child(partition.id, ChildKey{key, {}, false});
       uint32_t total = child == 0 ? 0 : storage_.at<Node>(child).total + (storage_.at<Node>(child).partitions != 0 ? 1000 : 0);
       if (total < least) {

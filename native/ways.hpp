@@ -15,36 +15,6 @@
 
 namespace palio {
 
-// -- polynomial hashes of texts, which can be extended and rolled --------------------------------------------------------
-
-constexpr uint64_t poly_base = 0x9E3779B97F4A7C55ULL;
-
-inline uint64_t poly_step(uint64_t hash, char byte) { return hash * poly_base + static_cast<uint8_t>(byte) + 1; }
-
-inline uint64_t poly_power(uint32_t exponent) {
-  uint64_t power = 1;
-  for (uint64_t base = poly_base; exponent != 0; exponent >>= 1, base *= base) {
-    if (exponent & 1) power *= base;
-  }
-  return power;
-}
-
-inline uint64_t poly_hash(std::string_view text) {
-  uint64_t hash = 0;
-  for (char byte : text) hash = poly_step(hash, byte);
-  return hash;
-}
-
-inline uint64_t poly_hash_backwards(std::string_view text) {
-  uint64_t hash = 0;
-  for (size_t i = text.size(); i-- > 0;) hash = poly_step(hash, text[i]);
-  return hash;
-}
-
-inline Key part_key(std::string_view text, uint64_t poly) {
-  return text_key(text, false, hash_word(poly, text.size()));
-}
-
 // Keys, or pairs of keys, are filed under their hash and the partition they belong to.
 inline uint32_t filed_hash(uint32_t partition, uint64_t hash, uint64_t second = hash_a) {
   return static_cast<uint32_t>(mix(hash ^ partition, second) >> 32);
@@ -94,18 +64,19 @@ inline bool cell_of(const FloatInterval& interval, CellPlace& place) {
 
 constexpr int cells_reached = 3;
 
-inline Key cell_key(int32_t level, double cell) {
+inline Key cell_key(int32_t level, double cell, const Hasher& hasher) {
   cell += 0.0;  // no negative zero
   uint32_t size = static_cast<uint32_t>(level);
-  return {bits_of(cell), size, nullptr, hash_word(bits_of(cell), size)};
+  return {bits_of(cell), size, nullptr, hasher.word(bits_of(cell), size)};
 }
 
 // -- what predicates say -------------------------------------------------------------------------------------------------
 
-// A predicate with the bytes that its literal's offset counts from.
+// A predicate with the bytes that its literal's offset counts from, and how its index hashes.
 struct Term {
   const Predicate* predicate;
   const char* bytes;
+  const Hasher* hasher;
 
   std::string_view text() const { return {bytes + predicate->literal.offset, predicate->literal.size}; }
 };
@@ -162,18 +133,18 @@ inline bool equality_key(const Term& term, Key& key) {
       return true;
     case Test::floats:
       if (!predicate.point) return false;
-      key = key_of(Value::of_real(predicate.floats.lo));
+      key = term.hasher->key(Value::of_real(predicate.floats.lo));
       return true;
     case Test::integers:
       if (!predicate.point) return false;
-      key = number_key(static_cast<uint64_t>(predicate.integers.low),
-                       predicate.types == mask_of(Type::boolean) ? boolean_code : time_code);
+      key = term.hasher->number_key(static_cast<uint64_t>(predicate.integers.low),
+                                    predicate.types == mask_of(Type::boolean) ? boolean_code : time_code);
       return true;
     case Test::wide: {
       if (!predicate.point) return false;
       WideInterval wide = wide_interval(term.bytes + predicate.literal.offset);
       bool whole = wide.integers.low == wide.integers.high;
-      key = whole ? key_of(Value::of_integer(wide.integers.low)) : key_of(Value::of_real(wide.floats.lo));
+      key = term.hasher->key(whole ? Value::of_integer(wide.integers.low) : Value::of_real(wide.floats.lo));
       return true;
     }
     default: return false;
@@ -211,7 +182,7 @@ inline bool way_key(Way way, const Term& term, Key& key) {
       CellPlace place;
       if (predicate.types == mask_of(Type::boolean) || !order_interval(term, interval)) return false;
       if (!cell_of(interval, place)) return false;
-      key = cell_key(place.level, place.cell);
+      key = cell_key(place.level, place.cell, *term.hasher);
       return true;
     }
     case Way::lower:
@@ -221,20 +192,20 @@ inline bool way_key(Way way, const Term& term, Key& key) {
     }
     case Way::prefix:
       if (predicate.test != Test::prefix || !has_text) return false;
-      key = part_key(term.text(), poly_hash(term.text()));
+      key = term.hasher->part_key(term.text());
       return true;
     case Way::suffix:
       if (predicate.test != Test::suffix || !has_text) return false;
-      key = part_key(term.text(), poly_hash_backwards(term.text()));
+      key = term.hasher->part_key_backwards(term.text());
       return true;
     case Way::contains: {
       if (predicate.test != Test::contains || !has_text) return false;
       std::string_view window = term.text().substr(0, window_length(predicate.literal.size));
-      key = part_key(window, poly_hash(window));
+      key = term.hasher->part_key(window);
       return true;
     }
     case Way::name:
-      key = number_key(predicate.name, whole_code);
+      key = term.hasher->number_key(predicate.name, whole_code);
       return predicate.test != Test::absent;
     case Way::group: return true;
     case Way::pair: return false;  // it takes two predicates
@@ -251,13 +222,13 @@ inline uint64_t identity_of(const Term& term) {
   if (has_literal(predicate.test)) {
     body = predicate.literal.hash ^ predicate.literal.size;
   } else if (predicate.test == Test::wide) {
-    body = hash_text(term.text());
+    body = term.hasher->text(term.text());
   } else if (predicate.test == Test::any || predicate.test == Test::absent) {
     body = 0;
   } else {
-    body = hash_word(predicate.integers.low, static_cast<uint64_t>(predicate.integers.high));
+    body = term.hasher->word(predicate.integers.low, static_cast<uint64_t>(predicate.integers.high));
   }
-  return hash_word(head, body);
+  return term.hasher->word(head, body);
 }
 
 inline bool same_predicate(const Term& left, const Term& right) {

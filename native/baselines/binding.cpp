@@ -31,7 +31,7 @@ class Bench {
         constraint.name = names_.intern(name);
         constraints.push_back(constraint);
       });
-      compiled.compile(constraints);
+      compiled.compile(constraints, Hasher());
       engine_.add(compiled);
     }
     engine_.build();

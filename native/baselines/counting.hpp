@@ -159,18 +159,18 @@ class Counting {
 
   enum Way : uint64_t { equality, prefix, suffix };
 
-  static uint64_t hash_of(NameId name, Way way, uint64_t hash) { return hash_word(hash, name * 4 + way); }
+  uint64_t hash_of(NameId name, Way way, uint64_t hash) const { return hasher_.word(hash, name * 4 + way); }
 
   // The number of a predicate, the same for equal ones.
   PredicateId distinct(const Predicate& predicate, const std::vector<char>& bytes) {
     bool has_bytes = has_literal(predicate.test) || predicate.test == Test::wide;
     const char* literal = has_bytes ? bytes.data() + predicate.literal.offset : nullptr;
-    uint64_t hash = hash_word(predicate.name, static_cast<uint64_t>(predicate.test) << 8 | predicate.types);
+    uint64_t hash = hasher_.word(predicate.name, static_cast<uint64_t>(predicate.test) << 8 | predicate.types);
     if (has_bytes) {
-      hash ^= hash_text({literal, predicate.literal.size});
+      hash ^= hasher_.text({literal, predicate.literal.size});
     } else {
-      hash = hash_word(static_cast<uint64_t>(predicate.integers.low), hash);
-      hash = hash_word(static_cast<uint64_t>(predicate.integers.high), hash);
+      hash = hasher_.word(static_cast<uint64_t>(predicate.integers.low), hash);
+      hash = hasher_.word(static_cast<uint64_t>(predicate.integers.high), hash);
     }
     auto [at, end] = by_hash_.equal_range(hash);
     for (; at != end; ++at) {
@@ -230,7 +230,7 @@ class Counting {
     switch (predicate.test) {
       case Test::floats:
         if (predicate.point) {
-          return table_.add(hash_of(predicate.name, equality, key_of(Value::of_real(predicate.floats.lo)).hash), id);
+          return table_.add(hash_of(predicate.name, equality, hasher_.key(Value::of_real(predicate.floats.lo)).hash), id);
         }
         return name.floats.add(predicate.floats.lo, predicate.floats.hi, predicate.types, id);
       case Test::integers:
@@ -286,10 +286,10 @@ class Counting {
     const Value& value = attribute.value;
     if (value.type == Type::string) {
       for (uint32_t size : name.prefixes) {
-        if (size <= value.text.size()) look_up(prefix, hash_text(value.text.substr(0, size)));
+        if (size <= value.text.size()) look_up(prefix, hasher_.text(value.text.substr(0, size)));
       }
       for (uint32_t size : name.suffixes) {
-        if (size <= value.text.size()) look_up(suffix, hash_text(value.text.substr(value.text.size() - size)));
+        if (size <= value.text.size()) look_up(suffix, hasher_.text(value.text.substr(value.text.size() - size)));
       }
     } else if (value.type != Type::bytes) {
       auto satisfied = [&](PredicateId id) { count(id); };
@@ -312,6 +312,7 @@ class Counting {
     }
   }
 
+  Hasher hasher_;
   std::vector<Predicate> predicates_;  // distinct
   Literals literals_;
   std::unordered_multimap<uint64_t, PredicateId> by_hash_;

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::vector<uint8_t> exactly(data, data + size);  // the sanitizer guards its end
   View view = index.view();
-  Workspace workspace;
+  Workspace workspace(view.hasher);
   BodyVisitor visitor{view, workspace.matcher.event};
   try {
     read_body(exactly.data(), size, {64, 64, 4096, 4096}, visitor);

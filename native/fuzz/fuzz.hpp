@@ -44,7 +44,7 @@ inline void fill(Index& index, std::mt19937& random, size_t filters) {
       if (constraint.op >= Operator::any) constraint.types = all_types;
       constraints.push_back(constraint);
     }
-    compiled.compile(constraints);
+    compiled.compile(constraints, index.view().hasher);
     index.add(compiled);
   }
 }

@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::memcpy(begin, data, size);
   try {
     View view = view_of_file(begin, size);
-    Workspace workspace;
+    Workspace workspace(view.hasher);
     std::mt19937 random(1);
     for (int i = 0; i < 8; ++i) {
       workspace.matcher.event.clear();
@@ -30,7 +30,7 @@ std::vector<std::string> seeds() {
   std::vector<std::string> all;
   for (size_t filters : {0, 5, 40, 400, 3000}) {
     std::mt19937 random(static_cast<unsigned>(filters));
-    Index index;
+    Index index(Hasher{filters});
     fuzz::fill(index, random, filters);
     std::string file;
     write_index(index, [&](const void* data, size_t size) { file.append(static_cast<const char*>(data), size); });
