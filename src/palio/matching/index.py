@@ -70,9 +70,8 @@ class FilterIndex:
     It may be used by several threads at once. A match sees the index as it was at one moment during the call; in a
     batch that holds for each row. Batches let other threads run.
 
-    Where the filters come from people who may mean harm, give a ``seed`` that they cannot guess (``secrets.randbits(64)``):
-    it keeps them from choosing literals that all fall into one place, which would make matching slow. It changes nothing
-    else, except the bytes that :meth:`dumps` gives.
+    Where filters come from strangers, give a ``seed`` that they cannot guess (``secrets.randbits(64)``): it keeps them
+    from choosing literals that all fall into one place, which would make matching slow. No answer depends on it.
     """
 
     __slots__ = ("_batch_limits", "_body_limits", "_core", "_filter_limits", "_number", "limits")
