@@ -18,6 +18,8 @@ class PairSink {
  public:
   PairSink(uint64_t limit, int64_t after_row, uint64_t after_id) : limit_(limit), row_(after_row), id_(after_id) {}
 
+  void begin(int64_t all_rows) { all_rows_ = all_rows; }
+
   Buffer<int32_t> rows;
   Buffer<int64_t> ids;
 
@@ -32,13 +34,24 @@ class PairSink {
       size_t count = static_cast<size_t>(end - begin);
       is_full_ = count > limit_ - rows.size();
       if (is_full_) count = limit_ - rows.size();
-      std::fill_n(rows.extend(count), count, static_cast<int32_t>(row));
-      std::copy_n(begin, count, ids.extend(count));
+      size_t expected = this->expected(row, count);
+      std::fill_n(rows.extend(count, expected), count, static_cast<int32_t>(row));
+      std::copy_n(begin, count, ids.extend(count, expected));
     });
   }
 
  private:
+  // As many as there will be if rows go on like this, within reason.
+  size_t expected(int64_t row, size_t count) const {
+    double so_far = static_cast<double>(rows.size() + count);
+    double share = static_cast<double>(row + 1 - first_row()) / static_cast<double>(all_rows_ - first_row());
+    return static_cast<size_t>(std::min(so_far * 1.02 / share, so_far + most_ahead));
+  }
+
+  static constexpr double most_ahead = 1 << 22;  // memory that is not used yet costs addresses only
+
   uint64_t limit_;
+  int64_t all_rows_ = 1;
   int64_t row_;
   uint64_t id_;
   bool is_full_ = false;
@@ -49,6 +62,7 @@ class CountSink {
  public:
   Buffer<int64_t> counts;
 
+  void begin(int64_t) {}
   int64_t first_row() const { return 0; }
   bool is_full() const { return false; }
   void take(int64_t, const Workspace& workspace) { counts.push_back(static_cast<int64_t>(workspace.count())); }
@@ -117,6 +131,7 @@ class BodyRows {
 template <class Rows, class Sink>
 void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
   constexpr int64_t at_once = 64;
+  sink.begin(count);
   std::unique_ptr<Workspace> workspace = shared.take_workspace();
   for (int64_t row = sink.first_row(); row < count && !sink.is_full();) {
     {

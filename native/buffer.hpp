@@ -28,9 +28,9 @@ class Buffer {
   Number back() const { return data_[size_ - 1]; }
   Number operator[](size_t place) const { return data_[place]; }
 
-  // Adds so many numbers, which the caller must set.
-  Number* extend(size_t count) {
-    if (size_ + count > capacity_) reserve(size_ + count);
+  // Adds so many numbers, which the caller must set; if they do not fit, room is made for as many as are expected.
+  Number* extend(size_t count, size_t expected = 0) {
+    if (size_ + count > capacity_) reserve(std::max(size_ + count, expected));
     Number* added = data_ + size_;
     size_ += count;
     return added;

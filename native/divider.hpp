@@ -301,6 +301,10 @@ inline int worth(const FilterTerms& filter, uint32_t i) {
   return filter.is_used(i) ? worth : worth + 8;
 }
 
+inline Unit::Mode unequal_mode(const Predicate& predicate) {
+  return predicate.test != Test::text_ne && predicate.number.code != real_code ? Unit::differs_whole : Unit::differs;
+}
+
 inline Unit unit_of(const Term& term) {
   const Predicate& predicate = *term.predicate;
   Unit unit = Unit::of(predicate.name, predicate.types, false, Unit::types_only);
@@ -319,9 +323,9 @@ inline Unit unit_of(const Term& term) {
     case Test::number_ne:
     case Test::integer_ne:
     case Test::text_ne:
-      unit = Unit::of(predicate.name, predicate.types, false, Unit::differs);
+      unit = Unit::of(predicate.name, predicate.types, false, unequal_mode(predicate));
       unit.set_hash(predicate.test == Test::text_ne ? predicate.literal.hash
-                                                    : term.hasher->word(predicate.number.bits, predicate.number.code));
+                                                    : term.hasher->number(predicate.number.bits, predicate.number.code));
       unit.head |= Unit::exact;
       break;
     case Test::prefix:
@@ -374,10 +378,10 @@ inline Entry make_entry(Slot slot, const FilterTerms& filter) {
   return {slot, units[0]};
 }
 
-inline WideEntry make_wide_entry(Slot slot, const FilterTerms& filter) {
-  WideEntry entry{slot, {}};
-  make_units(filter, entry.units);
-  return entry;
+inline WideUnits make_wide_units(const FilterTerms& filter) {
+  WideUnits wide;
+  make_units(filter, wide.units);
+  return wide;
 }
 
 }  // namespace palio

@@ -27,6 +27,7 @@ struct Glance {
   uint32_t place = 0;                                      // of the attribute, plus one
   uint8_t state = absent_state;
   bool is_narrow = false;  // whether rounding has not changed the number
+  bool is_whole = false;   // whether it is a whole number, of which the hash says all
   mutable bool has_grams = false;
   mutable uint64_t grams = 0;  // of a text, once they were asked for
 };
@@ -52,6 +53,7 @@ class Event {
     glance.place = static_cast<uint32_t>(attributes_.size());
     glance.state = static_cast<uint8_t>(value.type);
     if (value.is_text()) return;
+    glance.is_whole = key.size != real_code;
     attribute.order = value.type == Type::real ? value.real : static_cast<double>(value.integer);
     if ((mask_of(value.type) & number_types) == 0) return;
     glance.narrow = static_cast<float>(attribute.order);

@@ -90,7 +90,13 @@ class Hasher {
     return mix(hash ^ load_bytes(at, left), factor_ ^ hash_a);
   }
 
-  Key number_key(uint64_t bits, uint32_t code) const { return {bits, code, nullptr, word(bits, code)}; }
+  // Different numbers of one code have different hashes.
+  uint64_t number(uint64_t bits, uint32_t code) const {
+    uint64_t hash = (bits ^ start_) * factor_;
+    return (hash ^ hash >> 32) * (factor_ + 2 * code);
+  }
+
+  Key number_key(uint64_t bits, uint32_t code) const { return {bits, code, nullptr, number(bits, code)}; }
 
   Key key(const Value& value) const {
     switch (value.type) {

@@ -109,7 +109,15 @@ class Index : private Tree {
     node = attach(node, record);
     uint32_t total = storage_.at<Node>(node).total;
     bool is_due = total == bucket_capacity + 1u || total % most_at_once == 0;
-    if (is_due || (total > bucket_capacity && (total & (total - 1)) == 0)) divide(node);
+    if (!is_due && (total <= bucket_capacity || (total & (total - 1)) != 0)) return;
+    divide(node);
+    if (total == bucket_capacity + 1u && is_overfull(node)) chain_up(node);
+  }
+
+  // Whether entries are in the chain while others are in the bucket: what did not fit was not divided.
+  bool is_overfull(Ref node) {
+    const Node& at = storage_.at<Node>(node);
+    return at.count != 0 && at.chain != 0;
   }
 
   // Files those of the node's filters again that one of its partitions applies to, be it a poor one.
@@ -144,7 +152,7 @@ class Index : private Tree {
   // Finds a way to divide an overfull bucket and files its filters by it.
   void divide(Ref node) {
     const Node& at = storage_.at<Node>(node);
-    if (node != root_ && at.partitions == 0 && at.count != 0) {
+    if (node != root_ && at.partitions == 0 && at.total != 0) {
       Way way = partition_of(node).way;
       if ((way == Way::lower || way == Way::upper) && split_block(node)) return;
     }

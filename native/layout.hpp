@@ -4,6 +4,7 @@
 //   record     one filter: its predicates, and the node or chunk that holds its entry
 //   node       a bucket of entries, and partitions of what did not fit; its key says which values lead to it
 //   chunk      more entries of a bucket that nothing divides
+//   digest     what the filters of a chunk have in common, by which most of them are decided together
 //   partition  one way of dividing filters among child nodes: by the value of an attribute, by a prefix, ...
 //
 // A filter has exactly one entry, in one bucket, so a match visits every node at most once.
@@ -40,7 +41,7 @@ struct Unit {
   uint32_t head;
   uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash or of the bits of a text
 
-  enum Mode : uint32_t { types_only, range, equal, differs, grams };
+  enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams };
 
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
   static constexpr uint32_t exact = 1u << 30;     // if it holds, so does the predicate, unless rounding or a hash misled
@@ -54,8 +55,11 @@ struct Unit {
   static Unit always() { return {0x7Fu << fits_shift | exact, 0, 0}; }
 
   NameId name() const { return head & ((1u << name_bits) - 1); }
+  uint32_t all_fits() const { return head >> fits_shift & 0x7F; }
+  bool fits_all() const { return all_fits() == 0x7F; }
   bool fits(uint32_t state) const { return (head >> (fits_shift + state) & 1) != 0; }
   Mode mode() const { return static_cast<Mode>(head >> mode_shift & 7); }
+  bool excludes_value() const { return mode() == differs || mode() == differs_whole; }
   bool is(uint32_t flag) const { return (head & flag) != 0; }
   uint64_t hash() const { return static_cast<uint64_t>(high) << 32 | low; }
   float lo() const { return as_float(low); }
@@ -79,12 +83,10 @@ struct Entry {
 static_assert(sizeof(Entry) == 16);
 
 // Buckets that nothing divides are read from end to end, so their entries say more.
-struct WideEntry {
-  Slot slot;
-  Unit units[3];
-};
-static_assert(sizeof(WideEntry) == 40);
 constexpr size_t wide_units = 3;
+struct WideUnits {
+  Unit units[wide_units];
+};
 constexpr NameId most_names = (1u << Unit::name_bits) - 1;
 
 constexpr size_t marked_terms = 32;  // predicates beyond these are tested in the bucket only
@@ -125,16 +127,63 @@ struct Node {
 static_assert(sizeof(Node) == 64);
 constexpr uint16_t bucket_capacity = 32;
 
+constexpr uint32_t chunk_capacity = 64;  // as many as there are bits in a word
+
 struct Chunk {
   Object object;
   uint8_t unused[3];
   Ref owner;
   Ref next, previous;
   uint32_t count;
-  uint32_t padding[3];  // wide entries follow
+  Ref digest;  // or none
+  uint32_t padding[2];
+  Slot slots[chunk_capacity];
+  WideUnits units[chunk_capacity];
 };
-static_assert(sizeof(Chunk) == 32);
-constexpr uint32_t chunk_capacity = 24;
+static_assert(sizeof(Chunk) == 32 + chunk_capacity * 40);
+
+// What the filters of a chunk, those that are not unsure, say about one name.
+struct Outline {
+  NameId name;
+  uint8_t fits;            // the types, or absence, that all of them admit
+  uint8_t begin, end;      // of the values that some exclude
+  uint8_t has_range;
+  float lo, hi;            // numbers that lie in all their ranges
+  uint64_t members;        // bit i: filter i says something about the name
+};
+static_assert(sizeof(Outline) == 24);
+constexpr uint32_t most_outlines = 24;
+constexpr uint32_t most_excluded = chunk_capacity * wide_units;
+
+struct Digest {
+  uint32_t outlines;  // which follow, then for each excluded value 16 bits of its hash, then the places of the filters
+  uint32_t excluded;
+  uint64_t unsure;    // bit i: filter i has to be tested on its own
+  uint32_t at_first;  // how many were unsure when the digest was made
+  uint32_t padding[3];
+
+  static constexpr uint32_t at_once = 8;  // hashes are compared in eights, so as many more can be read
+
+  static size_t hashes_offset(size_t outlines) { return sizeof(Digest) + outlines * sizeof(Outline); }
+  static size_t owners_offset(size_t outlines, size_t excluded) {
+    return hashes_offset(outlines) + (excluded + at_once) * sizeof(uint16_t);
+  }
+  static size_t size(size_t outlines, size_t excluded) { return owners_offset(outlines, excluded) + excluded; }
+};
+static_assert(sizeof(Digest) == 32);
+
+// Bit i: number i of eight is the one wanted.
+inline uint32_t equal_among_eight(const uint16_t* numbers, uint16_t wanted) {
+#ifdef __SSE2__
+  __m128i equal = _mm_cmpeq_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(numbers)),
+                                  _mm_set1_epi16(static_cast<int16_t>(wanted)));
+  return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())));
+#else
+  uint32_t equal = 0;
+  for (uint32_t i = 0; i < 8; ++i) equal |= static_cast<uint32_t>(numbers[i] == wanted) << i;
+  return equal;
+#endif
+}
 
 enum class Way : uint8_t { equal, cell, lower, upper, prefix, suffix, contains, name, group, pair };
 constexpr size_t ways = 10;

@@ -22,6 +22,7 @@ class Matcher {
     only_one_ = only_one;
     left_to_visit_ = left_to_expand_ = left_levels_ = view.nodes;
     left_to_scan_ = view.filters;
+    spared_ = 0;
     left_to_test_ = view.arena_size / sizeof(Predicate);
     left_steps_ = 4 * (view.arena_size / sizeof(Bucket)) + (1 << 16);
     left_to_hash_ = 64 * view.arena_size + (1 << 28);
@@ -49,7 +50,7 @@ class Matcher {
   size_t found_count() const { return found_count_; }
 
   // How many filters were looked at one by one.
-  uint64_t tested() const { return view_->filters - left_to_scan_; }
+  uint64_t tested() const { return view_->filters - left_to_scan_ - spared_; }
 
  private:
   struct Probe {  // of the table, for a child of a partition
@@ -86,27 +87,48 @@ class Matcher {
   // -- buckets -----------------------------------------------------------------------------------------------------------
 
   void scan_chain(Ref last) {
-    constexpr size_t size = sizeof(Chunk) + chunk_capacity * sizeof(WideEntry);
     Ref ref = view_->at<Chunk>(last).next;
     for (;;) {
-      const Chunk chunk = view_->at<Chunk>(ref);  // a copy: what was checked must be what is used
-      if (chunk.count == 0 || chunk.count > chunk_capacity) View::damaged();
-      const uint8_t* next = view_->bytes(chunk.next, 0, sizeof(Chunk));
-      for (size_t at = 0; at < size; at += 64) __builtin_prefetch(next + at);  // chunks lie far apart
-      scan_wide(view_->items<Chunk, WideEntry>(ref, chunk.count), chunk.count);
+      const Chunk& chunk = view_->at<Chunk>(ref);
+      const Ref next = chunk.next, digest = chunk.digest;  // read once: what was checked must be what is used
+      const uint32_t count = chunk.count;
+      if (count == 0 || count > chunk_capacity) View::damaged();
+      prefetch_chunk(next);
+      spend(left_to_scan_, count);
+      if (digest == 0) {
+        scan_chunk(chunk, count);
+      } else {
+        scan_digest(chunk, count, digest);
+      }
       if (ref == last || is_done()) return;
-      ref = chunk.next;
+      ref = next;
     }
   }
 
+  // Chunks lie far apart, so the one after next is announced, and what belongs to the next one is fetched.
+  void prefetch_chunk(Ref next) const {
+    const Chunk& chunk = view_->at<Chunk>(next);
+    __builtin_prefetch(view_->bytes(chunk.next, 0, sizeof(Chunk)));
+    const bool has_digest = chunk.digest != 0;
+    const uint8_t* first = reinterpret_cast<const uint8_t*>(chunk.slots);
+    for (size_t at = 0; at < (has_digest ? sizeof chunk.slots : sizeof chunk.slots + sizeof chunk.units); at += 64) {
+      __builtin_prefetch(first + at);
+    }
+    if (!has_digest) return;
+    const uint8_t* digest = view_->bytes(chunk.digest, 0, sizeof(Digest));
+    for (size_t at = 0; at < usual_digest; at += 64) __builtin_prefetch(digest + at);
+  }
+
+  static constexpr size_t usual_digest = 640;  // bytes
+
   // Room for so many more, of which each is written, and stays if it passes: no branch to guess.
   Slot* room_for(uint32_t count) {
-    spend(left_to_scan_, count);
     if (found_.size() < found_count_ + count) found_.resize(2 * (found_count_ + count));
     return found_.data() + found_count_;
   }
 
   void scan(const Entry* entries, uint32_t count) {
+    spend(left_to_scan_, count);
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
       const auto& [slot, unit] = entries[i];
@@ -117,24 +139,75 @@ class Matcher {
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
-  void scan_wide(const WideEntry* entries, uint32_t count) {
+  void scan_chunk(const Chunk& chunk, uint32_t count) {
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
-      *found = entries[i].slot;
-      found += passes(entries[i]);
+      *found = chunk.slots[i];
+      found += passes(chunk, i);
     }
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
-  bool passes(const WideEntry& entry) {
+  // All filters of the chunk match, except those that are suspect and turn out not to.
+  void scan_digest(const Chunk& chunk, uint32_t count, Ref ref) {
+    const uint64_t suspect = suspects(ref) & ~uint64_t{0} >> (chunk_capacity - count);
+    spared_ += count - static_cast<uint32_t>(__builtin_popcountll(suspect));
+    uint64_t out = 0;
+    for (uint64_t left = suspect; left != 0; left &= left - 1) {
+      uint32_t place = static_cast<uint32_t>(__builtin_ctzll(left));
+      if (!passes(chunk, place)) out |= uint64_t{1} << place;
+    }
+    Slot* found = room_for(chunk_capacity);
+    if (out == 0) {
+      std::copy_n(chunk.slots, chunk_capacity, found);  // a known number is quicker, and there is room
+      found_count_ += count;
+      return;
+    }
+    for (uint32_t i = 0; i < count; ++i) {
+      *found = chunk.slots[i];
+      found += (out >> i & 1) == 0;
+    }
+    found_count_ = static_cast<size_t>(found - found_.data());
+  }
+
+  // Those of a chunk's filters that the digest does not know to match.
+  uint64_t suspects(Ref ref) const {
+    const Digest digest = view_->at<Digest>(ref);
+    const uint32_t excluded = digest.excluded;
+    if (digest.outlines > most_outlines || excluded > most_excluded) View::damaged();
+    const uint8_t* bytes = view_->bytes(ref, 0, Digest::size(digest.outlines, excluded));
+    const Outline* outlines = reinterpret_cast<const Outline*>(bytes + sizeof(Digest));
+    const uint16_t* hashes = reinterpret_cast<const uint16_t*>(bytes + Digest::hashes_offset(digest.outlines));
+    const uint8_t* owners = bytes + Digest::owners_offset(digest.outlines, excluded);
+    uint64_t found = digest.unsure;
+    for (uint32_t i = 0; i < digest.outlines; ++i) {
+      const Outline& outline = outlines[i];
+      const Glance& glance = event.glance(outline.name);
+      const uint32_t begin = outline.begin, end = outline.end;
+      if (end > excluded) View::damaged();
+      bool fits = (outline.fits >> glance.state & 1) != 0;
+      if (outline.has_range) fits &= glance.is_narrow & (glance.narrow >= outline.lo) & (glance.narrow <= outline.hi);
+      if (!fits) found |= outline.members;
+      for (uint32_t at = begin; at < end; at += Digest::at_once) {
+        uint32_t equal = equal_among_eight(hashes + at, static_cast<uint16_t>(glance.hash));
+        if (end - at < Digest::at_once) equal &= (1u << (end - at)) - 1;
+        for (; equal != 0; equal &= equal - 1) {
+          found |= uint64_t{1} << (owners[at + static_cast<uint32_t>(__builtin_ctz(equal))] % chunk_capacity);
+        }
+      }
+    }
+    return found;
+  }
+
+  bool passes(const Chunk& chunk, uint32_t place) {
     bool is_sure = true;
-    for (const Unit& unit : entry.units) {
+    for (const Unit& unit : chunk.units[place].units) {
       Verdict verdict = judge(unit);
       if (!verdict.may_hold) return false;
       is_sure &= verdict.is_sure;
-      if (unit.is(Unit::complete)) return is_sure || record_holds(entry.slot);
+      if (unit.is(Unit::complete)) return is_sure || record_holds(chunk.slots[place]);
     }
-    return record_holds(entry.slot);
+    return record_holds(chunk.slots[place]);
   }
 
   struct Verdict {
@@ -153,6 +226,10 @@ class Matcher {
       }
       case Unit::equal: return {fits && glance.hash == unit.hash(), false};
       case Unit::differs: return {fits, is_exact && glance.hash != unit.hash()};
+      case Unit::differs_whole: {
+        bool is_same = glance.hash == unit.hash();
+        return {fits && !(is_same && glance.is_whole), is_exact && !is_same};
+      }
       case Unit::grams: return {fits && (unit.hash() & ~event.grams(glance)) == 0, false};
       default: return {fits, is_exact};
     }
@@ -381,6 +458,7 @@ class Matcher {
   bool only_one_ = false;
   uint64_t left_to_visit_ = 0, left_to_expand_ = 0, left_levels_ = 0, left_to_scan_ = 0, left_to_test_ = 0;
   uint64_t left_steps_ = 0, left_to_hash_ = 0;
+  uint64_t spared_ = 0;  // filters that digests have decided
   std::vector<Slot> found_;  // the first found_count_ of it
   size_t found_count_ = 0;
   std::vector<Probe> probes_, following_;  // for the next wave of nodes, and for this one

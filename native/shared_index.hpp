@@ -66,16 +66,23 @@ inline void sort_slots(Slot* begin, Slot* end, std::vector<uint64_t>& bits) {
   if (std::is_sorted(begin, end)) return;
   size_t count = static_cast<size_t>(end - begin);
   if (count < 512) return std::sort(begin, end);
-  auto [least, greatest] = std::minmax_element(begin, end);
-  size_t base = *least & ~Slot{63}, words = (*greatest - base) / 64 + 1;
+  Slot greatest = 0;
+  for (Slot* at = begin; at != end; ++at) greatest = std::max(greatest, *at);
+  size_t words = greatest / 64 + 1;
   if (words > count) return std::sort(begin, end);
   // Many of a narrow range: mark them and read the marks in order.
   bits.assign(words, 0);
-  for (Slot* at = begin; at != end; ++at) bits[(*at - base) / 64] |= uint64_t{1} << (*at % 64);
+  for (Slot* at = begin; at != end; ++at) bits[*at / 64] |= uint64_t{1} << (*at % 64);
   Slot* at = begin;
   for (size_t word = 0; word < words; ++word) {
+    const Slot first = static_cast<Slot>(word * 64);
+    if (bits[word] == ~uint64_t{0}) {  // all of them: no need to look at each
+      for (Slot i = 0; i < 64; ++i) at[i] = first + i;
+      at += 64;
+      continue;
+    }
     for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
-      *at++ = static_cast<Slot>(base + word * 64 + static_cast<size_t>(__builtin_ctzll(left)));
+      *at++ = first + static_cast<Slot>(__builtin_ctzll(left));
     }
   }
   if (at != end) View::damaged();  // a sound index finds each filter once

@@ -6,8 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "divider.hpp"
-#include "storage.hpp"
+#include "chains.hpp"
 
 namespace palio {
 
@@ -137,12 +136,9 @@ class Tree : protected Surroundings {
 
   Ref attach(Ref node, Ref record) {
     Slot slot = storage_.at<Record>(record).slot;
-    if (storage_.at<Node>(node).count == bucket_capacity) {
-      Ref last = storage_.at<Node>(node).chain;
-      if (last == 0 || storage_.at<Chunk>(last).count == chunk_capacity) last = append_chunk(node);
-      WideEntry* entries = storage_.items<Chunk, WideEntry>(last);
-      entries[storage_.at<Chunk>(last).count++] = make_wide_entry(slot, terms(record));
-      storage_.at<Record>(record).home = last;
+    if (storage_.at<Node>(node).chain != 0 || storage_.at<Node>(node).count == bucket_capacity) {
+      Ref chunk = chains_.append(node, slot, terms(record));
+      storage_.at<Record>(record).home = chunk;
     } else {
       if (storage_.at<Node>(node).count == storage_.at<Node>(node).capacity) node = grow_node(node);
       storage_.items<Node, Entry>(node)[storage_.at<Node>(node).count++] = make_entry(slot, terms(record));
@@ -152,65 +148,55 @@ class Tree : protected Surroundings {
     return node;
   }
 
-  static constexpr size_t chunk_size = sizeof(Chunk) + chunk_capacity * sizeof(WideEntry);
-
-  Ref append_chunk(Ref node) {
-    Ref last = storage_.at<Node>(node).chain;
-    Ref ref = storage_.allocate(chunk_size);
-    Chunk& chunk = storage_.at<Chunk>(ref);
-    chunk.object = Object::chunk;
-    chunk.owner = node;
-    if (last == 0) {
-      chunk.next = chunk.previous = ref;
-    } else {
-      Ref first = storage_.at<Chunk>(last).next;
-      chunk.next = first;
-      chunk.previous = last;
-      storage_.at<Chunk>(last).next = ref;
-      storage_.at<Chunk>(first).previous = ref;
-    }
-    storage_.at<Node>(node).chain = ref;
-    return ref;
-  }
-
-  void remove_last_chunk(Ref node) {
-    Ref last = storage_.at<Node>(node).chain;
-    Chunk chunk = storage_.at<Chunk>(last);
-    storage_.at<Chunk>(chunk.previous).next = chunk.next;
-    storage_.at<Chunk>(chunk.next).previous = chunk.previous;
-    storage_.at<Node>(node).chain = chunk.previous == last ? 0 : chunk.previous;
-    storage_.release(last, chunk_size);
-  }
-
   // Takes a filter's entry out; the last entry of the bucket fills the gap. Nodes that are left empty go.
   void detach(Ref record) {
     Ref home = storage_.at<Record>(record).home;
     Slot slot = storage_.at<Record>(record).slot;
     bool in_node = storage_.at<Node>(home).object == Object::node;
     Ref node = in_node ? home : storage_.at<Chunk>(home).owner;
-    Ref last = storage_.at<Node>(node).chain;
     if (in_node) {
       Entry* gap = storage_.items<Node, Entry>(node);
       while (gap->slot != slot) ++gap;
-      if (last == 0) {
+      if (storage_.at<Node>(node).chain == 0) {
         *gap = storage_.items<Node, Entry>(node)[--storage_.at<Node>(node).count];
       } else {
-        Slot filler = take_from_chain(last);
+        Slot filler = chains_.take_last(node);
         *gap = make_entry(filler, terms(storage_.place(filler).record));
         record_of(filler).home = node;
       }
     } else {
-      WideEntry* gap = storage_.items<Chunk, WideEntry>(home);
-      while (gap->slot != slot) ++gap;
-      *gap = storage_.items<Chunk, WideEntry>(last)[storage_.at<Chunk>(last).count - 1];
-      record_of(take_from_chain(last)).home = home;
+      record_of(chains_.take(home, slot)).home = home;
     }
-    if (last != 0 && storage_.at<Chunk>(last).count == 0) remove_last_chunk(node);
-    --storage_.at<Node>(node).total;
+    if (--storage_.at<Node>(node).total <= few_in_chain) unchain(node);
     prune(node);
   }
 
-  Slot take_from_chain(Ref last) { return storage_.items<Chunk, WideEntry>(last)[--storage_.at<Chunk>(last).count].slot; }
+  // Moves the bucket's entries to its chain, in front of those that are there: nothing divides them, so they are better
+  // decided together.
+  void chain_up(Ref node) {
+    std::vector<Slot> slots = slots_of(node, most_at_once);
+    std::sort(slots.begin() + storage_.at<Node>(node).count, slots.end());
+    while (storage_.at<Node>(node).chain != 0) chains_.take_last(node);
+    storage_.at<Node>(node).count = 0;
+    for (Slot slot : slots) {
+      Ref chunk = chains_.append(node, slot, terms(storage_.place(slot).record));
+      record_of(slot).home = chunk;
+    }
+  }
+
+  // And back, when few are left.
+  void unchain(Ref node) {
+    if (storage_.at<Node>(node).chain == 0 || storage_.at<Node>(node).count != 0) return;
+    std::vector<Slot> slots = slots_of(node, most_at_once);
+    while (storage_.at<Node>(node).chain != 0) chains_.take_last(node);
+    for (Slot slot : slots) {
+      Entry* entries = storage_.items<Node, Entry>(node);
+      entries[storage_.at<Node>(node).count++] = make_entry(slot, terms(storage_.place(slot).record));
+      record_of(slot).home = node;
+    }
+  }
+
+  static constexpr uint32_t few_in_chain = 16;
 
   void prune(Ref node) {
     while (node != 0 && node != root_ && storage_.at<Node>(node).total == 0 && storage_.at<Node>(node).partitions == 0) {
@@ -528,19 +514,14 @@ class Tree : protected Surroundings {
     std::vector<Slot> slots;
     const Entry* entries = storage_.items<Node, Entry>(node);
     for (uint16_t i = 0; i < storage_.at<Node>(node).count; ++i) slots.push_back(entries[i].slot);
-    Ref last = storage_.at<Node>(node).chain;
-    for (Ref ref = last; ref != 0 && slots.size() + chunk_capacity <= most;) {  // from the end, where the youngest are
-      const WideEntry* more = storage_.items<Chunk, WideEntry>(ref);
-      for (uint32_t i = 0; i < storage_.at<Chunk>(ref).count; ++i) slots.push_back(more[i].slot);
-      ref = storage_.at<Chunk>(ref).previous;
-      if (ref == last) break;
-    }
+    chains_.collect(node, most, slots);
     return slots;
   }
 
   static constexpr size_t most_at_once = 1024;  // filters that one update looks at, and moves, at most
 
   Storage storage_;
+  Chains chains_{storage_};
   Ref root_ = 0;
   uint64_t nodes_ = 0;
   uint32_t last_partition_ = 0;
