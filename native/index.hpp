@@ -99,10 +99,19 @@ class Index : private Tree {
       uint32_t count;
       const Partition* partitions = partition_list(node, count);
       Choice choice = choose_partition(partitions, count, terms(record), *this);
-      if (choice.partition < 0) break;
-      node = enter(node, static_cast<uint32_t>(choice.partition), record, static_cast<size_t>(choice.term));
+      if (choice.partition < 0 || !descend(node, choice, record)) break;
     }
     put(node, record);
+  }
+
+  // Takes a record from the node to a child of it; false if there is no memory to make one.
+  bool descend(Ref& node, const Choice& choice, Ref record) {
+    try {
+      node = enter(node, static_cast<uint32_t>(choice.partition), record, static_cast<size_t>(choice.term));
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
 
   void put(Ref node, Ref record) {
@@ -110,8 +119,11 @@ class Index : private Tree {
     uint32_t total = storage_.at<Node>(node).total;
     bool is_due = total == bucket_capacity + 1u || total % most_at_once == 0;
     if (!is_due && (total <= bucket_capacity || (total & (total - 1)) != 0)) return;
-    divide(node);
-    if (total == bucket_capacity + 1u && is_overfull(node)) chain_up(node);
+    try {
+      divide(node);
+    } catch (const std::bad_alloc&) {  // no memory to find a division: the filters are found all the same
+    }
+    if (is_overfull(node)) chain_up(node);
   }
 
   // Whether entries are in the chain while others are in the bucket: what did not fit was not divided.
@@ -129,7 +141,12 @@ class Index : private Tree {
       Choice choice = choose_partition(partitions, count, terms(record), *this, true);
       if (choice.partition < 0) continue;
       detach(record);  // the node itself stays, because it has partitions
-      settle(enter(node, static_cast<uint32_t>(choice.partition), record, static_cast<size_t>(choice.term)), record);
+      Ref child = node;
+      if (descend(child, choice, record)) {
+        settle(child, record);
+      } else {
+        attach(node, record);
+      }
     }
   }
 
@@ -167,7 +184,10 @@ class Index : private Tree {
     for (uint32_t i = 0; i < count; ++i) used.push_back({partitions[i].way, partitions[i].name, partitions[i].family});
     Division division = choose_division(filters, used, sample_, count >= most_partitions);
     uint32_t last = last_partition_;
-    if (division.found) create_partitions(node, division, filters);
+    try {
+      if (division.found) create_partitions(node, division, filters);
+    } catch (const std::bad_alloc&) {  // the filters make do with those partitions that there are
+    }
     if (storage_.at<Node>(node).partitions == 0) return;
     file_anew(node, slots);
     for (uint32_t id = last_partition_; id > last; --id) drop_if_unused(node, id);
@@ -276,8 +296,9 @@ class Index : private Tree {
     partitions = partition_list(root_, count);  // one may have gone with the filter
     uint32_t index = 0;
     while (index < count && partitions[index].id != id) ++index;
-    if (index == count) return put(root_, record);
-    settle(enter(root_, index, record, static_cast<size_t>(choice.term)), record);
+    Ref child = root_;
+    if (index < count && descend(child, {static_cast<int>(index), choice.term}, record)) return settle(child, record);
+    put(root_, record);
   }
 
   static constexpr float good_enough = 0.05f;

@@ -13,9 +13,8 @@ namespace palio {
 class Sample {
  public:
   void observe(const Event& event) {
-    Kept& kept = kept_[seen_++ % kept_.size()];
+    Kept kept;
     kept.attributes = event.attributes();
-    kept.texts.clear();
     kept.texts.reserve(kept.attributes.size());  // no text may move once it is referred to
     size_t room = most_text;
     for (Attribute& attribute : kept.attributes) {
@@ -27,6 +26,7 @@ class Sample {
     }
     auto before = [](const Attribute& left, const Attribute& right) { return left.name < right.name; };
     std::sort(kept.attributes.begin(), kept.attributes.end(), before);
+    kept_[seen_++ % kept_.size()] = std::move(kept);
   }
 
   size_t size() const { return seen_ < kept_.size() ? seen_ : kept_.size(); }

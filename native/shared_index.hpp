@@ -180,7 +180,11 @@ class SharedIndex {
     uint64_t before = events_.fetch_add(events, std::memory_order_relaxed);
     if (!index_ || before / sampled == (before + events) / sampled) return;
     std::unique_lock<std::mutex> hold(sample_lock_, std::try_to_lock);
-    if (hold.owns_lock()) index_->observe(event);
+    if (!hold.owns_lock()) return;
+    try {
+      index_->observe(event);
+    } catch (const std::bad_alloc&) {  // then it is not remembered
+    }
   }
 
   // Called between events, without the lock: as much as matching has cost, now and then a little is spent on looking

@@ -158,7 +158,7 @@ class Storage {
   // The slot may be used again, for another filter and with another generation.
   void give_slot(Slot slot) {
     place(slot).record = 0;
-    if (++place(slot).generation < most_generation) free_slots_.push_back(slot);
+    if (++place(slot).generation < most_generation) remember(free_slots_, slot);
   }
 
   // -- names -------------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ class Storage {
     std::string_view name(items<NameObject, char>(ref), object.size);
     unfile(View::name_hash(name, hasher_), ref);
     names_[id] = 0;
-    free_names_.push_back(id);
+    remember(free_names_, id);
     release(ref, sizeof(NameObject) + object.size);
   }
 
@@ -210,6 +210,14 @@ class Storage {
     size_t rounded = (granules + step - 1) / step * step;
     size_t quarter = (rounded - (size_t{1} << octave)) / step;
     return {rounded, 64 + (octave - 6) * 4 + quarter};
+  }
+
+  // What there is no memory to remember is not used again, which does no harm.
+  static void remember(std::vector<uint32_t>& numbers, uint32_t number) {
+    try {
+      numbers.push_back(number);
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   template <class Head, class Item>
@@ -257,38 +265,45 @@ class Storage {
   }
 
   void split_bucket() {
-    if (shape_.buckets > shape_.mask) shape_.mask = 2 * shape_.mask + 1;
-    uint64_t splitting = shape_.buckets & shape_.mask >> 1;
+    uint64_t mask = shape_.buckets > shape_.mask ? 2 * shape_.mask + 1 : shape_.mask;
+    uint64_t splitting = shape_.buckets & mask >> 1;
+    if (!collect(splitting)) return;  // no memory to do it now: the table is a little fuller than it should be
+    shape_.mask = mask;
     table_.resize(table_.size() + sizeof(Bucket));
     ++shape_.buckets;
-    moving_.clear();
-    for (Bucket* at_bucket = bucket(splitting);;) {
-      for (uint32_t i = 0; i < at_bucket->count; ++i) moving_.push_back({at_bucket->hashes[i], at_bucket->refs[i]});
-      if (at_bucket->overflow == 0) break;
-      at_bucket = &at<Bucket>(at_bucket->overflow);
-    }
     while (bucket(splitting)->overflow != 0) drop_last(bucket(splitting));
     *bucket(splitting) = Bucket{};
     for (const auto& [hash, ref] : moving_) put(bucket(shape_.place(hash)), hash, ref);
+  }
+
+  bool collect(uint64_t place) {
+    moving_.clear();
+    try {
+      for (const Bucket* at_bucket = bucket(place);; at_bucket = &at<Bucket>(at_bucket->overflow)) {
+        for (uint32_t i = 0; i < at_bucket->count; ++i) moving_.push_back({at_bucket->hashes[i], at_bucket->refs[i]});
+        if (at_bucket->overflow == 0) return true;
+      }
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
 
   Ref make_name(std::string_view name) {
     if (free_names_.empty() && names_.size() >= most_names) {
       throw CapacityFailure("names", most_names, names_.size(), "attribute names in one index");
     }
+    if (free_names_.empty()) {
+      names_.push_back(0);
+      free_names_.push_back(static_cast<NameId>(names_.size() - 1));
+    }
     Ref ref = allocate(sizeof(NameObject) + name.size());
     NameObject& object = at<NameObject>(ref);
     object.object = Object::name;
+    object.id = free_names_.back();
     object.size = static_cast<uint32_t>(name.size());
     std::memcpy(items<NameObject, char>(ref), name.data(), name.size());
-    if (free_names_.empty()) {
-      object.id = static_cast<NameId>(names_.size());
-      names_.push_back(ref);
-    } else {
-      object.id = free_names_.back();
-      free_names_.pop_back();
-      names_[object.id] = ref;
-    }
+    names_[object.id] = ref;
+    free_names_.pop_back();
     file(View::name_hash(name, hasher_), ref);
     return ref;
   }

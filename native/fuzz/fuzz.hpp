@@ -16,8 +16,14 @@ void repair(std::string& input);
 
 namespace palio::fuzz {
 
+inline std::vector<std::string> some_texts() {
+  std::vector<std::string> texts = {"", "a", "ab", "abc", "alarm", "https://example.org/a/b?c", std::string(40, 'x')};
+  for (int i = 0; i < 60; ++i) texts.push_back("https://example.org/" + std::to_string(i * i * 7919) + "/" + std::to_string(i));
+  return texts;
+}
+
 inline Value any_value(std::mt19937& random) {
-  static const std::vector<std::string> texts = {"", "a", "ab", "abc", "alarm", "https://example.org/a/b?c", std::string(40, 'x')};
+  static const std::vector<std::string> texts = some_texts();
   const std::string& text = texts[random() % texts.size()];
   switch (random() % 6) {
     case 0: return Value::of_boolean(random() % 2 != 0);
@@ -30,21 +36,26 @@ inline Value any_value(std::mt19937& random) {
   }
 }
 
-// Filters of all operators on a few names; enough of them make an index divide itself in all its ways.
+// The constraints of one filter: any operators on a few names.
+inline std::vector<Constraint> any_constraints(Index& index, std::mt19937& random) {
+  std::vector<Constraint> constraints;
+  for (size_t c = random() % 4; c > 0; --c) {
+    Constraint constraint{index.name_id("n" + std::to_string(random() % 6)), Operator::eq, 0, any_value(random)};
+    TypeMask type = mask_of(constraint.literal.type);
+    constraint.types = (type & number_types) != 0 ? number_types : type;
+    bool is_string = constraint.literal.type == Type::string;
+    constraint.op = static_cast<Operator>(random() % (is_string ? 14 : 6));
+    if (constraint.op >= Operator::any) constraint.types = all_types;
+    constraints.push_back(constraint);
+  }
+  return constraints;
+}
+
+// Enough filters to make an index divide itself in all its ways.
 inline void fill(Index& index, std::mt19937& random, size_t filters) {
   Compiled compiled;
   for (size_t i = 0; i < filters; ++i) {
-    std::vector<Constraint> constraints;
-    for (size_t c = random() % 4; c > 0; --c) {
-      Constraint constraint{index.name_id("n" + std::to_string(random() % 6)), Operator::eq, 0, any_value(random)};
-      TypeMask type = mask_of(constraint.literal.type);
-      constraint.types = (type & number_types) != 0 ? number_types : type;
-      bool is_string = constraint.literal.type == Type::string;
-      constraint.op = static_cast<Operator>(random() % (is_string ? 14 : 6));
-      if (constraint.op >= Operator::any) constraint.types = all_types;
-      constraints.push_back(constraint);
-    }
-    compiled.compile(constraints, index.view().hasher);
+    compiled.compile(any_constraints(index, random), index.view().hasher);
     index.add(compiled);
   }
 }

@@ -1,0 +1,100 @@
+"""Filters that nothing divides: decided together by what they exclude, and each on its own where that does not do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import cycle, islice
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palio import Constraint, Filter, Notification
+from palio.matching import FilterIndex
+from palio.model.value import Value
+from tests.matching.strategies import examples
+from tests.matching.test_division import looked_at_per_event
+from tests.matching.twins import Twins
+
+NAMES = ("a", "b", "c")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+VALUES: tuple[Value, ...] = (
+    0,
+    1,
+    1.0,
+    0.5,
+    2**53,
+    2**53 + 1,
+    float(2**53),
+    -7,
+    5e-324,
+    "x",
+    "y",
+    "a long text",
+    b"x",
+    True,
+    START,
+)
+
+
+def constraint(name: str, kind: int, value: Value) -> Constraint:
+    """One that excludes little: a value, absence, presence, or a few small numbers."""
+    if kind == 0:
+        return Constraint(name, "any")
+    if kind == 1:
+        return Constraint(name, ">", -100)
+    if kind == 2:
+        return Constraint(name, "absent")
+    return Constraint(name, "!=", value)
+
+
+CONSTRAINTS = st.builds(constraint, st.sampled_from(NAMES), st.integers(0, 6), st.sampled_from(VALUES))
+FILTERS = st.lists(st.lists(CONSTRAINTS, max_size=4).map(lambda found: Filter(tuple(found))), min_size=1, max_size=12)
+EVENTS = st.lists(
+    st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES)).map(Notification), min_size=1, max_size=4
+)
+
+
+@examples(2)
+@given(FILTERS, EVENTS, st.integers(30, 200), st.randoms(use_true_random=False))
+def test_long_buckets_answer_as_the_model_does_while_filters_come_and_go(
+    filters: list[Filter], events: list[Notification], count: int, random: Random
+) -> None:
+    twins = Twins(list(islice(cycle(filters), count)))
+    for keep in (1.0, 0.6, 0.2):
+        for _ in range(round(len(twins.ids) * (1 - keep))):
+            twins.remove(random.randrange(len(twins.ids)))
+        twins.check(events)
+        for filter in random.choices(filters, k=count // 4):
+            twins.add(filter)
+        twins.check(events)
+
+
+def undividable(i: int) -> Filter:
+    return Filter((Constraint("a", "!=", i), Constraint("b", "!=", f"v{i}"), Constraint("c", ">=", i % 5)))
+
+
+def test_an_event_looks_only_at_those_it_might_not_meet() -> None:
+    index = FilterIndex(undividable(i) for i in range(10_000))
+    events = [Notification(a=i, b=f"v{i + 1}", c=7) for i in range(100, 140)]
+    assert all(len(index.match(event)) == 9_998 for event in events)
+    assert looked_at_per_event(index, events) < 300
+
+
+def test_that_stays_so_while_filters_are_replaced() -> None:
+    index, random = FilterIndex(), Random(1)
+    ids = [index.add(undividable(i)) for i in range(3_000)]
+    for i in range(3_000, 12_000):
+        place = random.randrange(len(ids))
+        index.remove(ids[place])
+        ids[place] = index.add(undividable(i))
+    events = [Notification(a=i, b="none", c=7) for i in range(40)]
+    assert looked_at_per_event(index, events) < 600  # some of each chunk are new, and tested until there are enough
+
+
+@pytest.mark.parametrize("value", [5, 5.0, 2**53 + 1, float(2**53), 0.5, True, START])
+def test_a_number_is_excluded_by_its_equals_alone(value: Value) -> None:
+    literals = [value, *(v for v in VALUES if v.__class__ is value.__class__), *range(200)]
+    filters = [Filter((Constraint("x", "!=", literal),)) for literal in literals]
+    Twins(filters).check([Notification(x=each) for each in (value, *VALUES, 5, 5.0)])
