@@ -82,6 +82,7 @@ class Event {
   }
 
   const std::vector<Attribute>& attributes() const { return attributes_; }
+  size_t used_bytes() const { return attributes_.capacity() * sizeof(Attribute) + glances_.capacity() * sizeof(Glance); }
 
  private:
   Hasher hasher_;

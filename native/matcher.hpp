@@ -49,6 +49,9 @@ class Matcher {
   Slot* found() { return found_.data(); }
   size_t found_count() const { return found_count_; }
 
+  // What it keeps for the next match, except for small things.
+  size_t used_bytes() const { return event.used_bytes() + found_.capacity() * sizeof(Slot); }
+
   // How many filters were looked at one by one.
   uint64_t tested() const { return view_->filters - left_to_scan_ - spared_; }
 

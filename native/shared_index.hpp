@@ -118,6 +118,7 @@ class Workspace {
   void skip() { end_ = begin_, has_ids_ = false; }
 
   size_t count() const { return static_cast<size_t>(end_ - begin_); }
+  size_t used_bytes() const { return matcher.used_bytes() + (ids_.capacity() + bits_.capacity()) * sizeof(uint64_t); }
 
   // Calls visit(begin, end) with what the event met, ascending. Slots that were never used again are ids as they are.
   template <class Visit>
@@ -147,7 +148,14 @@ class SharedIndex {
   View view() const { return index_ ? index_->view() : file_->view(); }
 
   Census census() const { return index_ ? index_->census() : file_->census(); }
-  size_t memory_usage() const { return index_ ? index_->storage().used_bytes() : file_->size(); }
+
+  // With the workspaces that wait for the next call.
+  size_t memory_usage() {
+    size_t bytes = index_ ? index_->storage().used_bytes() : file_->size();
+    std::lock_guard<std::mutex> hold(pool_lock_);
+    for (const std::unique_ptr<Workspace>& workspace : pool_) bytes += workspace->used_bytes();
+    return bytes;
+  }
 
   // The index as a file, piece by piece: put(data, size).
   template <class Put>

@@ -135,6 +135,13 @@ def test_memory_and_statistics():
     assert index.stats() is not None
 
 
+def test_memory_that_matching_keeps_is_counted() -> None:
+    index = FilterIndex(Filter((Constraint(f"name{i}", "any"),)) for i in range(10_000))
+    before = index.memory_usage()
+    index.match(Notification({"name9999": 1}))
+    assert index.memory_usage() - before > 10_000 * 16  # a table with a place for each name
+
+
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 

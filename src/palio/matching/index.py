@@ -188,7 +188,7 @@ class FilterIndex:
         return index
 
     def memory_usage(self) -> int:
-        """Bytes that the index takes, in memory or as a file."""
+        """Bytes that the index takes, in memory or as a file, with what matching keeps for the next match."""
         return self._core.memory_usage()
 
     def stats(self) -> IndexStats:
