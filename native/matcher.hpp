@@ -303,7 +303,12 @@ class Matcher {
   void probe(const Partition& partition, uint32_t hash, const Key& key, const Key* second = nullptr) {
     const Bucket* bucket = &view_->buckets[view_->table.place(hash)];
     __builtin_prefetch(bucket);
-    probes_.push_back({bucket, hash, partition.id, &key, second});
+    Probe& made = probes_.emplace_back();  // field by field: copying from the stack would wait for it to be written
+    made.bucket = bucket;
+    made.hash = hash;
+    made.partition = partition.id;
+    made.key = &key;
+    made.second = second;
     if (probes_.size() > 16 * view_->nodes + (1 << 20)) View::damaged();
   }
 

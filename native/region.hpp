@@ -59,7 +59,7 @@ class Region {
     capacity_ = capacity;
 #ifdef MADV_HUGEPAGE
     // Large indexes are read at random: with pages of 4 KiB every second access would miss the address cache too.
-    if (capacity >= 8 * huge_page) madvise(data_, capacity, MADV_HUGEPAGE);
+    if (capacity >= 2 * huge_page) madvise(data_, capacity, MADV_HUGEPAGE);
 #endif
   }
 
