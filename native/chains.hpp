@@ -1,7 +1,7 @@
 // Chains of chunks: the entries of buckets that nothing divides, and the digests by which many are decided together.
 //
-// Filters that nothing divides exclude few events: `any`, `!=`, a range that nearly all values are in. So a digest says
-// which values are excluded, and by whom; all the others match and need not be looked at.
+// Filters that nothing divides exclude few events: `any`, `absent`, `!=`. (Ranges always divide.) So a digest says which
+// values are excluded, and by whom; all the others match and need not be looked at.
 #pragma once
 
 #include "divider.hpp"
@@ -45,11 +45,11 @@ class DigestDraft {
  private:
   uint32_t unsure_count() const { return static_cast<uint32_t>(__builtin_popcountll(unsure_)); }
 
-  // Whether the units say all, and exactly, and there is room for the names they mention.
+  // Whether the units say all, and exactly, of types and excluded values alone, on names that there is room for.
   bool is_sure(const WideUnits& wide) {
     uint32_t names = count_;
     for (const Unit& unit : wide.units) {
-      if (!unit.is(Unit::exact)) break;
+      if (!unit.is(Unit::exact) || unit.mode() == Unit::range) break;
       if (!says_nothing(unit) && find(unit.name(), names) == names && ++names > most_outlines) break;
       if (unit.is(Unit::complete)) return true;
     }
@@ -77,17 +77,11 @@ class DigestDraft {
     each_unit(wide, [&](const Unit& unit) {
       uint32_t place = find(unit.name(), count_);
       if (place == count_) {
-        outlines_[count_++] = {unit.name(), 0x7F, 0, 0, 0, -std::numeric_limits<float>::infinity(),
-                               std::numeric_limits<float>::infinity(), 0};
+        outlines_[count_++] = {unit.name(), 0x7F, 0, 0, 0, 0};
       }
       Outline& outline = outlines_[place];
       outline.fits &= static_cast<uint8_t>(unit.all_fits());
       outline.members |= uint64_t{1} << owner;
-      if (unit.mode() == Unit::range) {
-        outline.has_range = 1;
-        outline.lo = std::max(outline.lo, unit.lo());
-        outline.hi = std::min(outline.hi, unit.hi());
-      }
       if (unit.excludes_value()) ++excluded_[place], ++total_;
     });
   }

@@ -147,11 +147,10 @@ struct Outline {
   NameId name;
   uint8_t fits;            // the types, or absence, that all of them admit
   uint8_t begin, end;      // of the values that some exclude
-  uint8_t has_range;
-  float lo, hi;            // numbers that lie in all their ranges
+  uint8_t unused;
   uint64_t members;        // bit i: filter i says something about the name
 };
-static_assert(sizeof(Outline) == 24);
+static_assert(sizeof(Outline) == 16);
 constexpr uint32_t most_outlines = 24;
 constexpr uint32_t most_excluded = chunk_capacity * wide_units;
 

@@ -188,9 +188,7 @@ class Matcher {
       const Glance& glance = event.glance(outline.name);
       const uint32_t begin = outline.begin, end = outline.end;
       if (end > excluded) View::damaged();
-      bool fits = (outline.fits >> glance.state & 1) != 0;
-      if (outline.has_range) fits &= glance.is_narrow & (glance.narrow >= outline.lo) & (glance.narrow <= outline.hi);
-      if (!fits) found |= outline.members;
+      if ((outline.fits >> glance.state & 1) == 0) found |= outline.members;
       for (uint32_t at = begin; at < end; at += Digest::at_once) {
         uint32_t equal = equal_among_eight(hashes + at, static_cast<uint16_t>(glance.hash));
         if (end - at < Digest::at_once) equal &= (1u << (end - at)) - 1;

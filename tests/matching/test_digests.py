@@ -19,37 +19,25 @@ from tests.matching.twins import Twins
 
 NAMES = ("a", "b", "c")
 START = datetime(2026, 1, 1, tzinfo=UTC)
-VALUES: tuple[Value, ...] = (
-    0,
-    1,
-    1.0,
-    0.5,
-    2**53,
-    2**53 + 1,
-    float(2**53),
-    -7,
-    5e-324,
-    "x",
-    "y",
-    "a long text",
-    b"x",
-    True,
-    START,
-)
+NUMBERS: tuple[Value, ...] = (0, 1, 1.0, 0.5, 2**53, 2**53 + 1, float(2**53), -7, -7.5, -8, -99, 5e-324)
+VALUES: tuple[Value, ...] = (*NUMBERS, "x", "y", "a long text", b"x", True, START)
+BOUNDS = (-100, -99, -9.5, -8, -7, 0)
 
 
-def constraint(name: str, kind: int, value: Value) -> Constraint:
+def constraint(name: str, kind: int, value: Value, bound: float) -> Constraint:
     """One that excludes little: a value, absence, presence, or a few small numbers."""
     if kind == 0:
         return Constraint(name, "any")
     if kind == 1:
-        return Constraint(name, ">", -100)
+        return Constraint(name, ">=", bound)
     if kind == 2:
         return Constraint(name, "absent")
     return Constraint(name, "!=", value)
 
 
-CONSTRAINTS = st.builds(constraint, st.sampled_from(NAMES), st.integers(0, 6), st.sampled_from(VALUES))
+CONSTRAINTS = st.builds(
+    constraint, st.sampled_from(NAMES), st.integers(0, 6), st.sampled_from(VALUES), st.sampled_from(BOUNDS)
+)
 FILTERS = st.lists(st.lists(CONSTRAINTS, max_size=4).map(lambda found: Filter(tuple(found))), min_size=1, max_size=12)
 EVENTS = st.lists(
     st.dictionaries(st.sampled_from(NAMES), st.sampled_from(VALUES)).map(Notification), min_size=1, max_size=4
