@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
-from palio import Filter, Notification
+from palio import Constraint, Filter, Notification
 from palio.codec import msgpack
 from palio.errors import FileFormatError, PalioError
 from palio.matching import FilterIndex
+from tests.matching.index_files import ENTRIES, PREDICATES, IndexFile
 from tests.matching.populations import events, population
 from tests.matching.twins import body_batch
 
@@ -142,6 +143,116 @@ def pieces(folder: Path, seed: int, count: int) -> Iterator[str]:
                 path.unlink()
 
 
+NEEDLE = "a needle of more than thirty-two bytes"
+FAR = 2**32 - 16
+"""An offset to which 32 can be added without leaving the literals, if only 32 bits of the sum are kept."""
+
+
+def far_literal(file: IndexFile) -> None:
+    file.set_word(file.record(0), PREDICATES + 8, FAR)
+    file.set_word(file.record(0), PREDICATES + 12, 32)
+
+
+def far_literal_of_a_group(file: IndexFile) -> None:
+    file.set_word(file.first_partition(file.root), 8 + 8, FAR)
+
+
+def short_wide_interval(file: IndexFile) -> None:
+    file.set_word(file.record(0), PREDICATES + 12, 8)
+
+
+def unknown_slot(file: IndexFile) -> None:
+    file.set_word(file.root, ENTRIES, 2**32 - 1)
+
+
+def empty_chunk_before_itself(file: IndexFile) -> None:
+    first = file.word(file.last_chunk(file.root), 8)
+    file.set_word(first, 8, first)
+    file.set_word(first, 16, 0)
+
+
+def chunk_before_itself(file: IndexFile) -> None:
+    first = file.word(file.last_chunk(file.root), 8)
+    file.set_word(first, 8, first)
+
+
+def first_digest(file: IndexFile) -> int:
+    digest = file.word(file.word(file.last_chunk(file.root), 8), 20)
+    assert digest
+    return digest
+
+
+def digest_beyond_the_end(file: IndexFile) -> None:
+    file.set_word(file.word(file.last_chunk(file.root), 8), 20, 2**32 - 1)
+
+
+def digest_of_all_names(file: IndexFile) -> None:
+    file.set_word(first_digest(file), 0, 2**32 - 1)
+
+
+def digest_of_all_values(file: IndexFile) -> None:
+    file.set_word(first_digest(file), 4, 2**32 - 1)
+
+
+def digest_of_fewer_values(file: IndexFile) -> None:
+    file.set_word(first_digest(file), 4, 0)
+
+
+def group_above_itself(file: IndexFile) -> None:
+    file.set_word(file.first_partition(file.root), 0, file.root)
+
+
+def buckets_before_themselves(file: IndexFile) -> None:
+    found = list(file.overflows())
+    assert found
+    for ref in found:
+        file.set_word(ref, 60, ref)
+
+
+def partitions_beyond_the_end(file: IndexFile) -> None:
+    file.set_word(file.root, 20, 2**32 - 1)
+
+
+MANY = Notification({f"n{number}": 1 for number in range(500)})
+NEVER_PREFIX = Filter([Constraint("x", "!>*", NEEDLE)])
+UNEQUAL = [Filter([Constraint("x", "!=", number)]) for number in range(200)]
+LIES: list[tuple[Callable[[IndexFile], None], list[Filter], Notification]] = [
+    (far_literal, [Filter([Constraint("x", "*", NEEDLE)])], Notification(x=NEEDLE * 2)),
+    (far_literal_of_a_group, [NEVER_PREFIX] * 40, Notification(x="-" * 40)),
+    (short_wide_interval, [Filter([Constraint("x", "<=", 2**60)])], Notification(x=1)),
+    (unknown_slot, [Filter([Constraint("x", "=", "a")])], Notification(x="a")),
+    (unknown_slot, [Filter()], Notification()),
+    (empty_chunk_before_itself, [Filter()] * 200, Notification()),
+    (chunk_before_itself, [Filter()] * 200, Notification()),
+    (digest_beyond_the_end, UNEQUAL, Notification(x=-1)),
+    (digest_of_all_names, UNEQUAL, Notification(x=-1)),
+    (digest_of_all_values, UNEQUAL, Notification(x=-1)),
+    (digest_of_fewer_values, UNEQUAL, Notification(x=-1)),
+    (group_above_itself, [NEVER_PREFIX] * 40, Notification(x="-")),
+    (buckets_before_themselves, [Filter([Constraint(f"n{i}", "any")]) for i in range(500)], MANY),
+    (partitions_beyond_the_end, [NEVER_PREFIX] * 40, Notification(x="-")),
+]
+
+
+def lies(folder: Path, seed: int, count: int) -> Iterator[str]:
+    """Files whose sums are right, each with one reference that leads astray."""
+    path = folder / "lie"
+    for lie, filters, notification in LIES:
+        index = FilterIndex([*filters, Filter()])
+        index.remove(len(filters))  # so that ids have generations, which are looked up
+        file = IndexFile(index.dumps())
+        lie(file)
+        path.write_bytes(file.sealed())
+        opened = FilterIndex.open(path)
+        try:
+            check_ids(opened.match(notification))
+        except FileFormatError:
+            yield f"{lie.__name__}:failed"
+        else:
+            yield f"{lie.__name__}:answered"
+        path.unlink()
+
+
 def overwritten(folder: Path, seed: int, count: int) -> Iterator[str]:
     """Write an index to the file that another one is opened from."""
     index, notifications = built(seed, 300)
@@ -169,6 +280,7 @@ TASKS: dict[str, Callable[[Path, int, int], Iterator[str]]] = {
     "flips": flips,
     "cuts": cuts,
     "pieces": pieces,
+    "lies": lies,
     "overwritten": overwritten,
     "digest": digest,
 }

@@ -16,6 +16,7 @@ import pytest
 from palio import Constraint, Filter, Limits, Notification
 from palio.errors import CallerError, FileFormatError, PalioError, PeerError, ReadOnlyError
 from palio.matching import FilterIndex
+from tests.matching.index_files import IndexFile
 from tests.matching.populations import TEMPLATES, events, population
 from tests.matching.strategies import examples
 from tests.matching.twins import Twins
@@ -159,6 +160,21 @@ def test_the_same_operations_give_the_same_bytes_in_one_process(template):
     assert first == second != unrelated.dumps()
 
 
+def test_a_file_tells_what_the_index_is_made_of(tmp_path):
+    index = FilterIndex(population(Random(7), "mixture", 300))
+    index.dump(tmp_path / "index")
+    told, known = FilterIndex.open(tmp_path / "index").stats(), index.stats()
+    assert any(known.partitions.values())
+    assert (told.filters, told.names, told.nodes, told.partitions) == known[:4]
+
+
+def test_a_dump_that_fails_leaves_nothing_behind(tmp_path):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError):
+        FilterIndex(SMALL).dump(tmp_path / "folder")
+    assert [each.name for each in tmp_path.iterdir()] == ["folder"]
+
+
 # -- what is no such file ----------------------------------------------------------------------------------------------
 
 
@@ -249,6 +265,58 @@ def test_files_that_grew(tmp_path, small):
         with suppress(FileFormatError):
             assert FilterIndex.open(path).match(Notification(x="a needle")) == expected
         path.unlink()
+
+
+CONTRADICTIONS: dict[str, Callable[[IndexFile], None]] = {
+    "another version": lambda file: file.set_header("version", 2),
+    "another byte order": lambda file: file.set_header("byte_order", 0x04030201),
+    "another size": lambda file: file.set_header("file_size", len(file.data) + 4096),
+    "arena between pages": lambda file: file.set_header("arena_offset", file.header("arena_offset") + 8),
+    "arena beyond the end": lambda file: file.set_header("arena_size", len(file.data)),
+    "arena of all memory": lambda file: file.set_header("arena_size", 2**64 - 1),
+    "table between pages": lambda file: file.set_header("table_offset", file.header("table_offset") + 8),
+    "table beyond the end": lambda file: file.set_header("table_offset", len(file.data) + 4096),
+    "table of all memory": lambda file: file.set_header("buckets", 2**58),
+    "table without buckets": lambda file: file.set_header("buckets", 0),
+    "fewer buckets than the mask reaches": lambda file: file.set_header("mask", 4 * file.header("mask") + 3),
+    "mask with a gap": lambda file: file.set_header("mask", file.header("mask") - 1),
+    "mask of more than a hash": lambda file: file.set_header("mask", 2**64 - 1),
+    "directory between pages": lambda file: file.set_header("directory_offset", file.header("directory_offset") + 8),
+    "directory of all memory": lambda file: file.set_header("slots", 2**61),
+    "more filters than places": lambda file: file.set_header("filters", file.header("slots") + 1),
+    "more nodes than memory": lambda file: file.set_header("nodes", file.header("arena_size") // 16 + 1),
+    "root beyond all references": lambda file: file.set_header("root", 2**32 + file.header("root")),
+}
+
+
+@pytest.mark.parametrize("contradiction", CONTRADICTIONS)
+def test_headers_that_add_up_but_contradict_themselves(tmp_path, large, contradiction):
+    """The sum over a header keeps accidents out; whoever means harm gets it right."""
+    assert IndexFile(large).sealed() == large
+    file = IndexFile(large)
+    CONTRADICTIONS[contradiction](file)
+    refused(tmp_path / "index", file.sealed())
+
+
+def test_contents_that_lead_astray(tmp_path):
+    """References out of the file, round in circles, and beyond what belongs to them."""
+    outcomes = run_worker("lies", tmp_path, 0, 1)
+    assert len(outcomes) == 14
+    assert all(outcome.endswith(":failed") for outcome in outcomes), outcomes
+
+
+@pytest.mark.parametrize("part", ["arena", "table", "directory"])
+def test_verifying_finds_what_opening_does_not(tmp_path, large, part):
+    path = tmp_path / "index"
+    path.write_bytes(large)
+    FilterIndex.open(path, verify=True)
+    data = bytearray(large)
+    data[IndexFile(large).header(f"{part}_offset") + 40] ^= 1
+    damaged = tmp_path / "damaged"
+    damaged.write_bytes(data)
+    FilterIndex.open(damaged)
+    with pytest.raises(FileFormatError, match="checksum"):
+        FilterIndex.open(damaged, verify=True)
 
 
 def test_pieces_of_files(tmp_path):
