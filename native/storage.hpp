@@ -290,7 +290,7 @@ class Storage {
 
   Ref make_name(std::string_view name) {
     if (free_names_.empty() && names_.size() >= most_names) {
-      throw CapacityFailure("names", most_names, names_.size(), "attribute names in one index");
+      throw CapacityFailure("names", most_names, names_.size() + 1, "attribute names in one index");
     }
     if (free_names_.empty()) {
       names_.push_back(0);

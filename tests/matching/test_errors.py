@@ -21,6 +21,7 @@ from palio.errors import (
 )
 from palio.matching import FilterIndex, LinearScan
 from tests.codec.test_limits import sized
+from tests.matching.arrow_by_hand import batch
 from tests.matching.twins import pairs_of
 
 both = pytest.mark.parametrize("make", [FilterIndex, LinearScan], ids=lambda cls: cls.__name__)
@@ -186,6 +187,29 @@ def test_limits_beyond_all_bounds(make):
     assert matcher.match_any(Notification({"n" * 5000: "l" * 5001}))
 
 
+def test_more_names_than_an_index_has_numbers_for():
+    """Those that are one too many are refused, all or nothing; names that went make room for others."""
+    most = 2**20 - 1
+    names = [Constraint(f"{number:x}", "any") for number in range(most + 1)]
+    index = FilterIndex(Filter(names[start : start + 256]) for start in range(0, most - 255, 256))
+    last, beyond = Filter(names[most - 255 : most]), names[most]
+    for attempt in (lambda: index.add_many([last, Filter([beyond])]), lambda: index.add(Filter([*last, beyond]))):
+        with pytest.raises(LimitError) as caught:
+            attempt()
+        assert (caught.value.limit, caught.value.allowed, caught.value.actual) == ("names", most, most + 1)
+        assert index.stats()[:2] == (4095, most - 255)
+    index.add(last)
+    with pytest.raises(LimitError):
+        index.add(Filter([names[0], beyond]))
+    assert index.stats()[:2] == (4096, most)
+    assert not index.match_any(Notification({beyond.name: 1}))
+    index.remove(0)
+    assert index.match(Notification({beyond.name: 1})) == []
+    assert index.match(Notification({beyond.name: 1, names[0].name: 1})) == []
+    id = index.add(Filter([beyond]))
+    assert index.match(Notification({beyond.name: 1, names[0].name: 1})) == [id]
+
+
 # -- ids ---------------------------------------------------------------------------------------------------------------
 
 
@@ -326,6 +350,17 @@ def test_bodies_that_are_damaged():
 def test_columns_of_values_that_no_attribute_has(column):
     with pytest.raises(CallerError, match="x"):
         INDEX.match_batch(pa.record_batch({"x": column}))
+
+
+def test_batches_of_more_rows_than_results_have_numbers_for():
+    rows = batch()
+    rows.array.length = 2**31 - 1
+    assert pairs_of(INDEX.match_batch(rows, limit=1)) == [(0, 2)]
+    rows = batch()
+    rows.array.length = 2**31
+    with pytest.raises(LimitError) as caught:
+        INDEX.match_batch(rows, limit=1)
+    assert (caught.value.limit, caught.value.allowed, caught.value.actual) == ("rows", 2**31 - 1, 2**31)
 
 
 def test_two_columns_of_one_name():
