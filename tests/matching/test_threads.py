@@ -266,6 +266,29 @@ def test_several_threads_update():
         assert index.match(Notification(t=number)) == sorted(ids)
 
 
+@pytest.mark.usefixtures("restless")
+def test_names_that_change_their_numbers_during_a_batch():
+    """A name that no filter has any more gives its number to another one, which must not get its column."""
+    index = FilterIndex()
+    rows = pa.record_batch({"a": [1] * 20_000, "b": [2] * 20_000})
+    found: list[int] = []
+    over = threading.Event()
+
+    def update() -> None:
+        while not over.is_set():
+            for name, value in (("a", 2), ("b", 1)):  # each holds for the other column, and never for its own
+                index.remove(index.add(Filter([Constraint(name, "=", value)])))
+
+    def match() -> None:
+        try:
+            found.extend(sum(index.match_counts(rows)) for _ in range(20))
+        finally:
+            over.set()
+
+    run_threads(update, match)
+    assert found == [0] * 20
+
+
 # -- the lock of the interpreter ---------------------------------------------------------------------------------------
 
 
