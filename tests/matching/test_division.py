@@ -11,6 +11,8 @@ import pytest
 from palio import Constraint, Filter, Limits, Notification
 from palio.errors import LimitError
 from palio.matching import FilterIndex, LinearScan
+from palio.model.value import Value
+from tests.matching.twins import Twins
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 FILTERS = 20_000
@@ -148,6 +150,65 @@ def test_events_that_change_are_followed():
         assert all(index.match(event) == scan.match(event) for event in events[:20])
 
 
+def test_filters_that_were_filed_anew_are_tested_in_full():
+    """What the old way to a filter had settled, the new one has not."""
+    filters = [Filter([Constraint("kind", "=", "abcd"[i % 4]), Constraint("b", ">", i)]) for i in range(800)]
+    index, scan = FilterIndex(filters), LinearScan(filters)
+    for k in range(12_000):
+        index.match(Notification(kind="a", b=k % 20))
+    assert index.stats().refiled > 0
+    for event in (Notification(kind=kind, b=b) for kind in "abcde" for b in (0, 100, 700, 900)):
+        assert index.match(event) == scan.match(event)
+
+
+def test_events_teach_whatever_the_order_of_their_attributes():
+    """Names are numbered as filters bring them; events have them in an order of their own."""
+    filters = [Filter([Constraint("z", ">", i), Constraint("a", "*", f"{i:04}")]) for i in range(1000)]
+    index = FilterIndex(filters)
+    events = [Notification(a="".join(f"{i:04}" for i in range(1000)), z=k % 20) for k in range(100)]
+    assert any(looked_at_per_event(index, events) < 150 for _ in range(160))
+    assert index.match(events[0]) == LinearScan(filters).match(events[0])
+
+
+USUAL: list[dict[str, Value]] = [
+    {"kind": "a"},
+    {"b": 1000},
+    {"t": "".join(f"{number:03}" for number in range(900))},
+    {f"r{number}": 1 for number in range(60)},
+]
+
+
+def test_filters_come_and_go_while_the_index_learns():
+    """What events have in common changes, and with it where filters are filed; those that went are not filed anew."""
+    random = Random(2)
+
+    def some_filter() -> Filter:
+        parts = [Constraint("kind", "=", random.choice("abcd")), Constraint("b", ">", random.randrange(900))]
+        parts += [Constraint("t", "*", f"{random.randrange(900):03}"), Constraint(f"r{random.randrange(60)}", "any")]
+        return Filter(random.sample(parts, random.randint(2, 4)))
+
+    def some_event(usual: dict[str, Value]) -> Notification:
+        own: dict[str, Value] = {"kind": random.choice("abcd"), "b": random.randrange(1000)}
+        own |= {"t": f"--{random.randrange(900):03}--", f"r{random.randrange(60)}": 1}
+        return Notification(own | usual)
+
+    twins = Twins()
+    for usual in USUAL:
+        for _ in range(20):
+            twins.add_many([some_filter() for _ in range(50)])
+            for _ in range(25):
+                twins.remove(random.randrange(len(twins.ids)))
+            events = [some_event(usual) for _ in range(30)]
+            for event in events * 7:
+                twins.index.match(event)
+            for event in [*events[:4], *(some_event({}) for _ in range(4))]:
+                assert twins.index.match(event) == twins.expected([event])[0]
+    assert twins.index.stats().refiled > 100
+    while twins.ids:
+        twins.remove(random.randrange(len(twins.ids)))
+    assert twins.index.stats().nodes == 1
+
+
 # -- faults that were found --------------------------------------------------------------------------------------------
 
 
@@ -200,6 +261,20 @@ def test_nothing_is_left_of_filters_that_went():
     left = index.stats()
     assert (left.filters, left.names, left.nodes) == (0, 0, 1)
     assert not any(left.partitions.values())
+
+
+@pytest.mark.parametrize(("op", "sign"), [(">", 1), ("<", -1), (">=", 1), ("<=", -1)])
+def test_bounds_beyond_all_that_are_left(op, sign):
+    """The first of several sorted blocks takes all that is below the second, also when it has become empty."""
+    twins = Twins([Filter([Constraint("x", op, sign * i)]) for i in range(300)])
+    assert twins.index.stats().nodes > 5
+    for _ in range(100):
+        twins.remove(0)  # those that most events meet
+    for _ in range(100):
+        twins.remove(-1)
+    twins.add_many([Filter([Constraint("x", op, sign * i)]) for i in (*range(-40, 40), *range(280, 360))])
+    events = [Notification(x=sign * i) for i in (-41, -40, -39, 0, 1, 39, 40, 120, 190, 281, 320, 359, 360)]
+    twins.check(events)
 
 
 def test_names_of_filters_that_were_refused_are_forgotten():
