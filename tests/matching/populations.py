@@ -135,6 +135,15 @@ def pairs_of_equalities(random: Random) -> Maker:
 
 
 @template
+def pairs_of_long_strings(random: Random) -> Maker:
+    def make() -> Filter:
+        numbers = random.randrange(20), random.randrange(20)
+        return Filter([equal(name, f"of more than eight bytes {n}") for name, n in zip("pq", numbers, strict=True)])
+
+    return make
+
+
+@template
 def pairs_with_a_range(random: Random) -> Maker:
     def make() -> Filter:
         low = random.randrange(100)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 
@@ -15,6 +17,7 @@ from palio import Constraint, Filter, Notification
 from palio.codec import msgpack
 from palio.errors import CallerError, ReadOnlyError, UnknownFilterError
 from palio.matching import FilterIndex, LinearScan, Matcher
+from palio.model.value import Value
 from tests.matching.populations import TEMPLATES, events, population
 from tests.matching.strategies import FILTERS, aimed_lists, examples, long_filters, meetings
 from tests.matching.twins import Twins, body_batch, column_batches, drain, flat, pairs_of
@@ -142,6 +145,65 @@ def test_memory_that_matching_keeps_is_counted() -> None:
     assert index.memory_usage() - before > 10_000 * 16  # a table with a place for each name
 
 
+def test_every_month_of_leap_years_and_others():
+    """Times come as objects, encoded, and in columns, and each of these is converted in a way of its own."""
+    years = (1, 4, 1900, 2000, 2023, 2024)
+    days = [datetime(year, month, 1, 12, tzinfo=UTC) for year in years for month in range(1, 13)]
+    days += [day - timedelta(days=1) for day in days[1:]]
+    twins = Twins([Filter([Constraint("x", op, day)]) for day in days for op in ("=", "<")])
+    twins.check([Notification(x=day) for day in days])
+
+
+def test_unequal_to_a_number_whose_bits_are_those_of_another():
+    """The least float has the bits of the integer 1, and 1.0 those of a large integer; a boolean is no number."""
+    pairs: list[tuple[Value, Value]] = [(1, 5e-324), (5e-324, 1), (0x3FF0000000000001, 1 + 2.0**-52), (1, True)]
+    for literal, value in pairs:
+        one, other = Constraint("x", "!=", literal), Constraint("y", "!=", 2)
+        twins = Twins([Filter([one]), Filter([one, other]), Filter([other, one])])
+        twins.check([Notification(x=value, y=1), Notification(x=literal, y=1)])
+
+
+@pytest.mark.parametrize("length", [31, 32, 33, 34, 40, 64, 65])
+def test_long_filters_that_are_divided(length):
+    """What the way to a bucket has settled is marked in 32 bits: what comes after them is tested all the same."""
+    others = [Constraint(f"n{number}", "!=", 0) for number in range(length - 1)]
+    first = [Filter([Constraint("key", "=", key), *others]) for key in range(100)]
+    last = [Filter([*others, Constraint("key", "=", key)]) for key in range(100)]
+    whole: dict[str, Value] = {constraint.name: 1 for constraint in others}
+    for filters in (first, first + last):
+        index, scan = FilterIndex(filters), LinearScan(filters)
+        assert index.stats().partitions["equal"] > 0
+        for name in whole:
+            event = Notification({**whole, "key": 5, name: 0})
+            assert index.match(event) == scan.match(event) == []
+        event = Notification({**whole, "key": 5})
+        assert index.match(event) == scan.match(event) != []
+
+
+def test_the_one_predicate_that_is_left_of_a_long_filter():
+    """All share thirty-two predicates, so these are settled on the way; the last one is each filter's own."""
+    shared = [Constraint(f"n{number}", "any") for number in range(32)]
+    filters = [Filter([*shared, Constraint("key", "!=", key)]) for key in range(100)]
+    index, scan = FilterIndex(filters), LinearScan(filters)
+    assert index.stats().partitions["group"] > 30
+    event = Notification({**{constraint.name: 1 for constraint in shared}, "key": 5})
+    assert index.match(event) == scan.match(event)
+    assert len(index.match(event)) == 99
+
+
+@pytest.mark.parametrize("before", [0, 31, 32, 40, 63, 64])
+@pytest.mark.parametrize("apart", [1, 2, 63, 64, 100])
+def test_many_matches_close_together_and_far_apart(before, apart):
+    """They are found in the order of the tree, and sorted in different ways if they are many or far apart."""
+    miss = Filter.parse("x = 2")
+    hits = [Filter.parse(text) for text in ("x any", "x = 1", "x > 0", "x != 5 and y absent", "x < 2 and x > -9")]
+    filters = [miss] * before
+    for number in range(600):
+        filters += [hits[number * 7 % 5], *[miss] * (apart - 1)]
+    index = FilterIndex(filters)
+    assert index.match(Notification(x=1)) == list(range(before, before + 600 * apart, apart))
+
+
 # -- batches -----------------------------------------------------------------------------------------------------------
 
 
@@ -173,7 +235,9 @@ def test_limits_on_large_results(limit):
 @given(meeting=meetings(), data=st.data())
 def test_null_bodies_match_nothing(meeting, data):
     filters, notifications = meeting
-    twins = Twins([*filters, Filter()])
+    twins = Twins([*filters, Filter(), Filter()])
+    if data.draw(st.booleans()):  # then ids are no longer what the index has numbered its filters by
+        twins.remove(0)
     rows: list[Notification | None] = []
     for notification in notifications:
         rows += [None] * data.draw(st.integers(0, 2)) + [notification]
@@ -306,6 +370,35 @@ def test_continuing_after_an_update_goes_on_or_fails_loudly():
     assert {id for _, id in missing} <= {ids[10], added}
 
 
+# -- hashes that coincide ----------------------------------------------------------------------------------------------
+
+MANY = 200_000
+"""Of so many things about five pairs have the same hash of 32 bits, which must not be taken for one another."""
+
+COINCIDENCES: dict[str, Callable[[int], Notification]] = {
+    "strings": lambda i: Notification(x=f"they all begin alike, {i:06}"),
+    "integers": lambda i: Notification(x=i),
+    "pairs": lambda i: Notification(x="the same", y=i),
+}
+
+
+@pytest.mark.parametrize("kind", COINCIDENCES)
+def test_values_whose_hashes_coincide(kind):
+    notifications = [COINCIDENCES[kind](i) for i in range(MANY)]
+    names = list(notifications[0])
+    index = FilterIndex(Filter([Constraint(name, "=", event[name]) for name in names]) for event in notifications)
+    batch = pa.record_batch({name: [event[name] for event in notifications] for name in names})
+    assert index.stats().nodes > MANY
+    assert list(index.match_batch(batch).ids) == list(range(MANY))
+
+
+def test_names_whose_hashes_coincide():
+    names = [f"the name of attribute {i:06}" for i in range(MANY)]
+    index = FilterIndex(Filter([Constraint(name, "any")]) for name in names)
+    assert index.stats().names == MANY
+    assert all(index.match(Notification({name: 1})) == [i] for i, name in enumerate(names))
+
+
 # -- populations -------------------------------------------------------------------------------------------------------
 
 
@@ -368,6 +461,22 @@ def check_quickly(twins: Twins, notifications: list[Notification]) -> None:
         assert twins.index.match(notification) == ids
         assert twins.index.match_any(notification) is bool(ids)
         assert twins.index.match_encoded(msgpack.encode(notification)) == ids
+
+
+@every_template
+def test_nothing_is_left_of_filters_that_went(template):
+    """No node, no partition, no name, and their memory is used again: coming and going costs none in the long run."""
+    filters = population(Random(1), template, 300)
+    index = FilterIndex()
+    memory = []
+    for _ in range(12):
+        for id in index.add_many(filters):
+            index.remove(id)
+        left = index.stats()
+        assert (left.filters, left.names, left.nodes) == (0, 0, 1)
+        assert not any(left.partitions.values())
+        memory.append(index.memory_usage())
+    assert memory[-1] < 1.02 * memory[2]
 
 
 def test_thousands_of_filters():
