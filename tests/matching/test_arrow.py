@@ -214,6 +214,17 @@ def test_decimals_are_floats_only_if_equal() -> None:
         one(pa.array([Decimal("1.5"), Decimal("1.1")], pa.decimal128(3, 1)))
 
 
+@pytest.mark.parametrize("scale", [26, 27, 28, 38])
+def test_decimals_of_more_fives_than_a_word_holds(scale: int) -> None:
+    """5**27 is the last power of five below 2**64; a small number of a larger scale is no float, unless it is zero."""
+    of = pa.decimal128(38, scale)
+    smallest = Decimal(1).scaleb(-scale)
+    assert one(pa.array([Decimal(0)], of)) == [0.0]
+    for number in (1, -1, 3, 2**53, 10**9):
+        with pytest.raises(InvalidValueError, match="decimal that no float equals exactly"):
+            one(pa.array([smallest * number], of))
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 10])
 def test_dictionaries_larger_and_smaller_than_the_batch(size: int) -> None:
     values = pa.array(["a", None, "a value beyond twelve bytes"])

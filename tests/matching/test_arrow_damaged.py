@@ -103,6 +103,16 @@ def test_bytes_beyond_any_memory() -> None:
         rows(batch(column))
 
 
+@pytest.mark.parametrize("format", ["b", "c", "l"])
+@pytest.mark.parametrize("offset", [2**63 - 1, 2**63 - 2, 2**57])
+def test_offsets_whose_end_no_word_holds(format: str, offset: int) -> None:
+    """Also of bits and bytes, where multiplying by the width shows nothing."""
+    column = Node(format, "x", 1, [None, bytes(8)])
+    column.array.offset = offset
+    with pytest.raises(InvalidBatchError, match="column 'x': length or offset beyond any memory"):
+        rows(batch(column))
+
+
 def test_release_happens_once_and_not_by_the_capsule() -> None:
     node = batch(numbers(1, 2), text([0, 1, 3], b"abc", name="y"))
     assert rows(node) == [{"x": 1, "y": "a"}, {"x": 2, "y": "bc"}]
