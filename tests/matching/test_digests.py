@@ -86,3 +86,23 @@ def test_a_number_is_excluded_by_its_equals_alone(value: Value) -> None:
     literals = [value, *(v for v in VALUES if v.__class__ is value.__class__), *range(200)]
     filters = [Filter((Constraint("x", "!=", literal),)) for literal in literals]
     Twins(filters).check([Notification(x=each) for each in (value, *VALUES, 5, 5.0)])
+
+
+def test_a_few_ranges_among_filters_that_exclude_little() -> None:
+    """Too few to divide by: the digest has what is in all of them, and 32 bits do not tell it about every number."""
+    filters = []
+    for i in range(800):
+        ends = [Constraint("x", ">=", i % 7), Constraint("x", "<=", 50 - i % 11)] if i % 25 == 0 else []
+        filters.append(Filter([Constraint("x", "!=", i + 0.25), *ends]))
+    twins = Twins(filters)
+    divided = twins.index.stats().partitions
+    assert not any(divided[way] for way in ("cell", "lower", "upper"))
+    numbers = [-1, 0, 1, 3, 5.5, 6, 25, 40, 45.5, 50, 51]
+    numbers += [end + sign * 2.0**-40 for end in (0, 1, 6, 40, 50) for sign in (-1, 1)]
+    twins.check([*(Notification(x=number) for number in numbers), Notification(y=1), Notification(x="a")])
+
+
+@pytest.mark.parametrize("names", [1, 22, 23, 24, 40])
+def test_more_names_than_a_digest_has_room_for(names: int) -> None:
+    twins = Twins([Filter([Constraint("x", "!=", i), Constraint(f"n{i % names}", "absent")]) for i in range(300)])
+    twins.check([Notification({"x": 5}), *(Notification({"x": 5, f"n{number}": 1}) for number in range(names))])
