@@ -163,6 +163,17 @@ def test_unequal_to_a_number_whose_bits_are_those_of_another():
         twins.check([Notification(x=value, y=1), Notification(x=literal, y=1)])
 
 
+def test_every_order_operator_at_the_edges_of_exact_numbers():
+    """Where integers cease to be floats, and where they end: every literal against every value near one of them."""
+    edges: list[int | float] = [sign * (2**53 + near) for sign in (1, -1) for near in (-1, 0, 1, 2)]
+    edges += [2**63 - 1, 2**63 - 2, -(2**63), 1 - 2**63, 2**63 - 1024, 2**24 + 1]
+    edges += [float(edge) for edge in edges] + [2.0**63, 2.0**64, -(2.0**63) - 2048, -(2.0**64)]
+    filters = [Filter([Constraint("x", op, edge)]) for op in ("=", "!=", "<", "<=", ">", ">=") for edge in edges]
+    Twins(filters).check([Notification(x=edge) for edge in edges])
+    for filter, edge in ((filter, edge) for filter in filters for edge in edges):
+        assert FilterIndex([filter]).match_any(Notification(x=edge)) is filter.matches(Notification(x=edge))
+
+
 @pytest.mark.parametrize("length", [31, 32, 33, 34, 40, 64, 65])
 def test_long_filters_that_are_divided(length):
     """What the way to a bucket has settled is marked in 32 bits: what comes after them is tested all the same."""
