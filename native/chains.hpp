@@ -1,7 +1,7 @@
 // Chains of chunks: the entries of buckets that nothing divides, and the digests by which many are decided together.
 //
-// Filters that nothing divides exclude few events: `any`, `absent`, `!=`. (Ranges always divide.) So a digest says which
-// values are excluded, and by whom; all the others match and need not be looked at.
+// Filters that nothing divides exclude few events: `any`, `absent`, `!=`. So a digest says which values are excluded, and
+// by whom; all the others match and need not be looked at.
 #pragma once
 
 #include "divider.hpp"
@@ -45,7 +45,8 @@ class DigestDraft {
  private:
   uint32_t unsure_count() const { return static_cast<uint32_t>(__builtin_popcountll(unsure_)); }
 
-  // Whether the units say all, and exactly, of types and excluded values alone, on names that there is room for.
+  // Whether the units say all, and exactly, of types and excluded values alone, on names that there is room for. Ranges
+  // are for partitions; where they are too few for one, they are tested.
   bool is_sure(const WideUnits& wide) {
     uint32_t names = count_;
     for (const Unit& unit : wide.units) {

@@ -89,7 +89,7 @@ def test_a_number_is_excluded_by_its_equals_alone(value: Value) -> None:
 
 
 def test_a_few_ranges_among_filters_that_exclude_little() -> None:
-    """Too few to divide by: the digest has what is in all of them, and 32 bits do not tell it about every number."""
+    """Too few to divide by, so they lie with the others, which a digest decides, and are tested."""
     filters = []
     for i in range(800):
         ends = [Constraint("x", ">=", i % 7), Constraint("x", "<=", 50 - i % 11)] if i % 25 == 0 else []
