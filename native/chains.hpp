@@ -57,7 +57,7 @@ class DigestDraft {
     return false;
   }
 
-  static bool says_nothing(const Unit& unit) { return unit.fits_all() && unit.mode() == Unit::types_only; }
+  static bool says_nothing(const Unit& unit) { return unit.all_fits() == Unit::everything; }
 
   template <class Visit>
   static void each_unit(const WideUnits& wide, Visit visit) {
@@ -78,7 +78,7 @@ class DigestDraft {
     each_unit(wide, [&](const Unit& unit) {
       uint32_t place = find(unit.name(), count_);
       if (place == count_) {
-        outlines_[count_++] = {unit.name(), 0x7F, 0, 0, 0, 0};
+        outlines_[count_++] = {unit.name(), Unit::everything, 0, 0, 0, 0};
       }
       Outline& outline = outlines_[place];
       outline.fits &= static_cast<uint8_t>(unit.all_fits());

@@ -43,6 +43,7 @@ struct Unit {
 
   enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams };
 
+  static constexpr uint8_t everything = 0x7F;  // all types, and absence
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
   static constexpr uint32_t exact = 1u << 30;     // if it holds, so does the predicate, unless rounding or a hash misled
   static constexpr uint32_t complete = 1u << 31;  // this unit and those before it say all that the filter leaves open
@@ -52,11 +53,10 @@ struct Unit {
     return {name | fits << fits_shift | mode << mode_shift, 0, 0};
   }
 
-  static Unit always() { return {0x7Fu << fits_shift | exact, 0, 0}; }
+  static Unit always() { return {uint32_t{everything} << fits_shift | exact, 0, 0}; }
 
   NameId name() const { return head & ((1u << name_bits) - 1); }
-  uint32_t all_fits() const { return head >> fits_shift & 0x7F; }
-  bool fits_all() const { return all_fits() == 0x7F; }
+  uint32_t all_fits() const { return head >> fits_shift & everything; }
   bool fits(uint32_t state) const { return (head >> (fits_shift + state) & 1) != 0; }
   Mode mode() const { return static_cast<Mode>(head >> mode_shift & 7); }
   bool excludes_value() const { return mode() == differs || mode() == differs_whole; }
