@@ -41,6 +41,7 @@ struct Unit {
   uint32_t head;
   uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash or of the bits of a text
 
+  // differs_whole: from a whole number, a time or a boolean, of which a hash says all
   enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams };
 
   static constexpr uint8_t everything = 0x7F;  // all types, and absence

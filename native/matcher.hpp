@@ -227,10 +227,7 @@ class Matcher {
       }
       case Unit::equal: return {fits && glance.hash == unit.hash(), false};
       case Unit::differs: return {fits, is_exact && glance.hash != unit.hash()};
-      case Unit::differs_whole: {
-        bool is_same = glance.hash == unit.hash();
-        return {fits && !(is_same && glance.is_whole), is_exact && !is_same};
-      }
+      case Unit::differs_whole: return {fits && !(glance.is_whole && glance.hash == unit.hash()), is_exact};
       case Unit::grams: return {fits && (unit.hash() & ~event.grams(glance)) == 0, false};
       default: return {fits, is_exact};
     }

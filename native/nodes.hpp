@@ -193,9 +193,8 @@ class Nodes : protected Surroundings {
     storage_.at<Record>(record).home = chunk;
   }
 
-  // And back, when few are left.
+  // And back, when so few are left that none are in the bucket.
   void unchain(Ref node) {
-    if (storage_.at<Node>(node).count != 0) return;
     while (storage_.at<Node>(node).chain != 0) {
       Slot slot = chains_.take_last(node);
       Entry* entries = storage_.items<Node, Entry>(node);

@@ -21,7 +21,7 @@ class Sample {
       if (!attribute.value.is_text()) continue;
       kept.texts.emplace_back(attribute.value.text.substr(0, room));  // a text cut short misleads a little, at worst
       attribute.value.text = kept.texts.back();
-      attribute.key = event.hasher().key(attribute.value);
+      attribute.key = {};  // it refers to the event's text, and only numbers are compared by it here
       room -= attribute.value.text.size();
     }
     auto before = [](const Attribute& left, const Attribute& right) { return left.name < right.name; };

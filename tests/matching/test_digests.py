@@ -106,3 +106,10 @@ def test_a_few_ranges_among_filters_that_exclude_little() -> None:
 def test_more_names_than_a_digest_has_room_for(names: int) -> None:
     twins = Twins([Filter([Constraint("x", "!=", i), Constraint(f"n{i % names}", "absent")]) for i in range(300)])
     twins.check([Notification({"x": 5}), *(Notification({"x": 5, f"n{number}": 1}) for number in range(names))])
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 8])
+def test_filters_that_say_more_than_an_entry_has_room_for(length: int) -> None:
+    filters = [Filter([Constraint(f"n{place}", "!=", i) for place in range(length)]) for i in range(200)]
+    usual: dict[str, Value] = {f"n{place}": -1 for place in range(length)}
+    Twins(filters).check([Notification(usual | {name: 77}) for name in usual])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from math import isfinite
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from palio import Constraint, Filter, Notification
 from palio.errors import CallerError
 from palio.matching import FilterIndex, LinearScan
 from tests.matching.strategies import examples, meetings
+from tests.matching.twins import column_batches, flat, pairs_of
 
 WORD = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
@@ -67,6 +70,38 @@ def test_answers_do_not_depend_on_the_seed(meeting: tuple[list[Filter], list[Not
     index, oracle = FilterIndex(filters, seed=seed), LinearScan(filters)
     for event in events:
         assert index.match(event) == oracle.match(event)
+    for members, batch in column_batches(events):
+        assert pairs_of(index.match_batch(batch)) == flat(oracle.match(event) for event in members)
+
+
+WHOLE, REAL = 1, 2
+"""What the hash of a number starts from, besides its bits."""
+
+
+def number_hash(bits: int, code: int, seed: int) -> int:
+    start, factor = scatter(seed + STEP), scatter(seed + 2 * STEP) | 1
+    hash = (bits ^ start) * factor & WORD
+    return (hash ^ hash >> 32) * (factor + 2 * code) & WORD
+
+
+def bits_with_hash(hash: int, code: int, seed: int) -> int:
+    """The other way round: every step can be undone."""
+    start, factor = scatter(seed + STEP), scatter(seed + 2 * STEP) | 1
+    hash = hash * pow(factor + 2 * code, -1, 2**64) & WORD
+    return (hash ^ hash >> 32) * pow(factor, -1, 2**64) & WORD ^ start
+
+
+def test_a_float_whose_hash_is_that_of_an_integer_differs_from_it() -> None:
+    pairs = []
+    for whole in range(200):
+        (real,) = struct.unpack("<d", bits_with_hash(number_hash(whole, WHOLE, 5), REAL, 5).to_bytes(8, "little"))
+        if isfinite(real) and real != int(real):
+            pairs.append((whole, real))
+    assert len(pairs) > 50
+    index = FilterIndex((Filter((Constraint("x", "!=", whole),)) for whole, _ in pairs), seed=5)
+    for place, (whole, real) in enumerate(pairs):
+        assert index.match(Notification(x=real)) == list(range(len(pairs)))
+        assert index.match(Notification(x=float(whole))) == [id for id in range(len(pairs)) if id != place]
 
 
 def test_a_file_keeps_its_seed(tmp_path: Path) -> None:
