@@ -28,6 +28,11 @@ class PairSink {
   int64_t last_row() const { return rows.back(); }
   int64_t last_id() const { return ids.back(); }
 
+  void shrink() {
+    rows.shrink();
+    ids.shrink();
+  }
+
   void take(int64_t row, const Workspace& workspace) {
     workspace.visit([&](auto begin, auto end) {
       if (row == row_) begin = std::upper_bound(begin, end, id_);  // some of this row were taken before
@@ -45,7 +50,8 @@ class PairSink {
   size_t expected(int64_t row, size_t count) const {
     double so_far = static_cast<double>(rows.size() + count);
     double share = static_cast<double>(row + 1 - first_row()) / static_cast<double>(all_rows_ - first_row());
-    return static_cast<size_t>(std::min(so_far * 1.02 / share, so_far + most_ahead));
+    double most = std::min(so_far + most_ahead, static_cast<double>(limit_));
+    return static_cast<size_t>(std::min(so_far * 1.02 / share, most));
   }
 
   static constexpr double most_ahead = 1 << 22;  // memory that is not used yet costs addresses only
@@ -138,11 +144,13 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
       std::shared_lock<FairLock> hold(shared.lock);
       View view = shared.view();
       uint64_t events = 0, tested = 0;
+      bool is_event = false;
       rows.resolve(view);
       for (int64_t end = std::min(row + at_once, count); row < end && !sink.is_full(); ++row) {
         Event& event = workspace->matcher.event;
         event.clear();
-        if (rows.read(view, row, event)) {
+        is_event = rows.read(view, row, event);
+        if (is_event) {
           workspace->run(view, false);
           ++events;
           tested += workspace->matcher.tested();
@@ -151,7 +159,7 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
         }
         sink.take(row, *workspace);
       }
-      shared.observe(workspace->matcher.event, events, tested);
+      shared.observe(is_event ? &workspace->matcher.event : nullptr, events, tested);
     }
     shared.care();
   }

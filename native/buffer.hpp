@@ -38,6 +38,15 @@ class Buffer {
 
   void push_back(Number number) { *extend(1) = number; }
 
+  // Gives back what was asked for in vain.
+  void shrink() {
+    if (capacity_ - size_ <= size_ / 4 || size_ == 0) return;
+    void* data = std::realloc(data_, size_ * sizeof(Number));
+    if (data == nullptr) return;
+    data_ = static_cast<Number*>(data);
+    capacity_ = size_;
+  }
+
  private:
   void reserve(size_t count) {
     size_t capacity = std::max(count, capacity_ + capacity_ / 2);

@@ -14,28 +14,28 @@ class DigestDraft {
  public:
   explicit DigestDraft(const Chunk& chunk) {
     for (uint32_t i = 0; i < chunk.count; ++i) {
-      if (is_sure(chunk.units[i])) {
-        outline(chunk.units[i], i);
+      if (is_decidable(chunk.units[i])) {
+        vote(chunk.units[i]);
       } else {
         unsure_ |= uint64_t{1} << i;
       }
     }
-    for (uint32_t i = 0, place = 0; i < count_; ++i) {
-      outlines_[i].begin = outlines_[i].end = static_cast<uint8_t>(place);
-      place += excluded_[i];
-    }
+    for (uint32_t i = 0; i < count_; ++i) outlines_[i].fits = majority(votes_[i]);
     for (uint32_t i = 0; i < chunk.count; ++i) {
-      if ((unsure_ >> i & 1) == 0) exclude(chunk.units[i], i);
+      if ((unsure_ >> i & 1) == 0) admit(chunk.units[i], i);
     }
+    list_excluded(chunk);
   }
 
   // Whether it would decide at least half of the filters.
-  bool is_worth_it(uint32_t filters) const { return 2 * unsure_count() <= filters; }
+  bool is_worth_it(uint32_t filters) const {
+    return 2 * static_cast<uint32_t>(__builtin_popcountll(unsure_)) <= filters;
+  }
 
   size_t size() const { return Digest::size(count_, total_); }
 
   void write(Digest* into) const {
-    *into = {count_, total_, unsure_, unsure_count(), {}};
+    *into = {count_, total_, unsure_, {}};
     char* begin = reinterpret_cast<char*>(into);
     std::memcpy(begin + sizeof(Digest), outlines_, count_ * sizeof(Outline));
     std::memcpy(begin + Digest::hashes_offset(count_), hashes_, total_ * sizeof(uint16_t));
@@ -43,11 +43,16 @@ class DigestDraft {
   }
 
  private:
-  uint32_t unsure_count() const { return static_cast<uint32_t>(__builtin_popcountll(unsure_)); }
+  static constexpr uint32_t states = absent_state + 1;
+
+  struct Votes {
+    uint8_t filters = 0;
+    uint8_t admitting[states] = {};
+  };
 
   // Whether the units say all, and exactly, of types and excluded values alone, on names that there is room for. Ranges
   // are for partitions; where they are too few for one, they are tested.
-  bool is_sure(const WideUnits& wide) {
+  bool is_decidable(const WideUnits& wide) const {
     uint32_t names = count_;
     for (const Unit& unit : wide.units) {
       if (!unit.is(Unit::exact) || unit.mode() == Unit::range) break;
@@ -74,31 +79,59 @@ class DigestDraft {
     return otherwise;
   }
 
-  void outline(const WideUnits& wide, uint32_t owner) {
+  void vote(const WideUnits& wide) {
     each_unit(wide, [&](const Unit& unit) {
       uint32_t place = find(unit.name(), count_);
-      if (place == count_) {
-        outlines_[count_++] = {unit.name(), Unit::everything, 0, 0, 0, 0};
-      }
-      Outline& outline = outlines_[place];
-      outline.fits &= static_cast<uint8_t>(unit.all_fits());
-      outline.members |= uint64_t{1} << owner;
+      if (place == count_) outlines_[count_++] = {unit.name(), 0, Unit::everything, 0, 0, 0};
+      ++votes_[place].filters;
+      for (uint32_t state = 0; state < states; ++state) votes_[place].admitting[state] += unit.fits(state);
+    });
+  }
+
+  // The types, or absence, that most admit. The few that do not are tested: they must not make all others suspect.
+  static uint8_t majority(const Votes& votes) {
+    uint32_t fits = 0;
+    for (uint32_t state = 0; state < states; ++state) fits |= (2u * votes.admitting[state] > votes.filters) << state;
+    return static_cast<uint8_t>(fits);
+  }
+
+  void admit(const WideUnits& wide, uint32_t owner) {
+    bool is_usual = true;
+    each_unit(wide, [&](const Unit& unit) {
+      is_usual &= (outlines_[find(unit.name(), 0)].fits & ~unit.all_fits()) == 0;
+    });
+    if (!is_usual) {
+      unsure_ |= uint64_t{1} << owner;
+      return;
+    }
+    each_unit(wide, [&](const Unit& unit) {
+      uint32_t place = find(unit.name(), 0);
+      outlines_[place].members |= uint64_t{1} << owner;
+      outlines_[place].refuses &= static_cast<uint8_t>(~unit.all_fits());
       if (unit.excludes_value()) ++excluded_[place], ++total_;
     });
   }
 
-  void exclude(const WideUnits& wide, uint32_t owner) {
-    each_unit(wide, [&](const Unit& unit) {
-      if (!unit.excludes_value()) return;
-      Outline& outline = outlines_[find(unit.name(), 0)];
-      hashes_[outline.end] = static_cast<uint16_t>(unit.low);
-      owners_[outline.end++] = static_cast<uint8_t>(owner);
-    });
+  void list_excluded(const Chunk& chunk) {
+    for (uint32_t i = 0, place = 0; i < count_; ++i) {
+      outlines_[i].end = static_cast<uint8_t>(place);
+      place += excluded_[i];
+    }
+    for (uint32_t owner = 0; owner < chunk.count; ++owner) {
+      if ((unsure_ >> owner & 1) != 0) continue;
+      each_unit(chunk.units[owner], [&](const Unit& unit) {
+        if (!unit.excludes_value()) return;
+        Outline& outline = outlines_[find(unit.name(), 0)];
+        hashes_[outline.end] = Digest::short_hash(unit.hash());
+        owners_[outline.end++] = static_cast<uint8_t>(owner);
+      });
+    }
   }
 
   uint32_t count_ = 0, total_ = 0;
   uint64_t unsure_ = 0;
   Outline outlines_[most_outlines];
+  Votes votes_[most_outlines];
   uint32_t excluded_[most_outlines] = {};
   uint16_t hashes_[most_excluded];
   uint8_t owners_[most_excluded];
@@ -117,11 +150,7 @@ class Chains {
     uint32_t place = chunk.count++;
     chunk.slots[place] = slot;
     chunk.units[place] = units;
-    if (chunk.digest != 0) {
-      distrust(last, place);
-    } else if (chunk.count == 2 * most_changes || chunk.count == chunk_capacity) {
-      digest(last);
-    }
+    note_change(last, place);
     return last;
   }
 
@@ -144,12 +173,7 @@ class Chains {
     chunk.slots[place] = last.slots[last.count - 1];
     chunk.units[place] = last.units[last.count - 1];
     Slot filler = chunk.slots[place];
-    // What has no digest yet is looked at again now and then.
-    if (chunk.digest != 0) {
-      distrust(ref, place);
-    } else if (filler % chunk_capacity == 0) {
-      digest(ref);
-    }
+    note_change(ref, place);
     take_last(node);
     return filler;
   }
@@ -197,19 +221,27 @@ class Chains {
 
   // -- digests -----------------------------------------------------------------------------------------------------------
 
-  // The digest knows nothing of the filter that came to the place. What it says of the one that was there does no harm:
-  // it can only make filters suspect, never clear them.
-  void distrust(Ref chunk, uint32_t place) {
-    Digest& digest = storage_.at<Digest>(storage_.at<Chunk>(chunk).digest);
-    digest.unsure |= uint64_t{1} << place;
-    if (static_cast<uint32_t>(__builtin_popcountll(digest.unsure)) >= digest.at_first + most_changes) this->digest(chunk);
+  // Another filter came to the place, of which the digest, if there is one, knows nothing. What it says of the one that
+  // was there does no harm: it can only make filters suspect, never clear them. After some changes it is made anew.
+  void note_change(Ref ref, uint32_t place) {
+    Chunk& chunk = storage_.at<Chunk>(ref);
+    if (chunk.digest != 0) storage_.at<Digest>(chunk.digest).unsure |= uint64_t{1} << place;
+    if (++chunk.changes < (chunk.digest != 0 ? changes_between_digests : changes_without_digest)) return;
+    chunk.changes = 0;
+    make_digest(ref);
   }
 
-  void digest(Ref ref) {
+  // Without memory for it there is none, and the filters are tested one by one.
+  void make_digest(Ref ref) {
     drop_digest(ref);
     const Chunk& chunk = storage_.at<Chunk>(ref);
     DigestDraft draft(chunk);
     if (!draft.is_worth_it(chunk.count)) return;
+    try {
+      storage_.prepare_more(draft.size());
+    } catch (const std::bad_alloc&) {
+      return;
+    }
     Ref digest = storage_.allocate(draft.size());
     draft.write(&storage_.at<Digest>(digest));
     storage_.at<Chunk>(ref).digest = digest;
@@ -223,7 +255,8 @@ class Chains {
     ref = 0;
   }
 
-  static constexpr uint32_t most_changes = 8;  // before a digest is made anew
+  static constexpr uint32_t changes_between_digests = 8;
+  static constexpr uint32_t changes_without_digest = 16;  // before one is tried, or tried again
 
   Storage& storage_;
 };

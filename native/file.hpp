@@ -155,12 +155,9 @@ class MappedFile {
 
   // Whether the contents are what was written; reads all of the file.
   bool is_whole() const {
-    auto hash = [&](uint64_t offset, uint64_t size) {
-      return hash_bytes(static_cast<const uint8_t*>(data_) + offset, size);
-    };
-    uint64_t content = hash(header().arena_offset, header().arena_size) ^
-                       hash(header().table_offset, header().buckets * sizeof(Bucket)) ^
-                       hash(header().directory_offset, header().slots * sizeof(Place));
+    uint64_t content = hash_bytes(view_.arena, view_.arena_size) ^
+                       hash_bytes(view_.buckets, view_.table.buckets * sizeof(Bucket)) ^
+                       hash_bytes(view_.places, view_.slots * sizeof(Place));
     return content == header().content_hash;
   }
 
@@ -172,13 +169,21 @@ class MappedFile {
   View view_{Hasher()};
 };
 
+constexpr int most_attempts = 1000;
+
 // Writes beside the target and renames, so that whoever has the old file open keeps it whole. The content comes from
 // produce(put), where put takes data and size.
 template <class Produce>
 void write_file(const std::string& path, Produce produce) {
-  std::string beside = path + ".XXXXXX";
-  int file = mkostemp(beside.data(), O_CLOEXEC);
-  if (file < 0) throw std::system_error(errno, std::generic_category(), beside);
+  std::string beside;
+  int file = -1;
+  for (int attempt = 0; file < 0; ++attempt) {  // others may be writing the same file
+    beside = path + "." + std::to_string(getpid()) + "-" + std::to_string(attempt);
+    file = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0 && (errno != EEXIST || attempt == most_attempts)) {
+      throw std::system_error(errno, std::generic_category(), beside);
+    }
+  }
   try {
     produce([&](const void* data, size_t size) {
       const char* from = static_cast<const char*>(data);
@@ -190,7 +195,7 @@ void write_file(const std::string& path, Produce produce) {
         size -= static_cast<size_t>(written);
       }
     });
-    if (fchmod(file, 0644) != 0 || fsync(file) != 0) throw std::system_error(errno, std::generic_category(), beside);
+    if (fsync(file) != 0) throw std::system_error(errno, std::generic_category(), beside);
   } catch (...) {
     close(file);
     unlink(beside.c_str());

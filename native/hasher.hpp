@@ -81,13 +81,13 @@ class Hasher {
   uint64_t text(std::string_view text) const {
     const char* at = text.data();
     size_t left = text.size();
-    uint64_t hash = start_ ^ left;
+    uint64_t hash = start_;
     while (left > 8) {
       hash = mix(hash ^ load_bytes(at, 8), factor_);
       at += 8;
       left -= 8;
     }
-    return mix(hash ^ load_bytes(at, left), factor_ ^ hash_a);
+    return mix(hash ^ load_bytes(at, left), factor_ ^ (hash_a + text.size()));
   }
 
   // Different numbers of one code have different hashes.

@@ -28,6 +28,7 @@ class Index : private Tree {
     view.nodes = nodes_;
     view.filters = filters_;
     view.has_generations = has_generations_;
+    view.is_own = true;
     return view;
   }
 

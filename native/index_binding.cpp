@@ -167,6 +167,7 @@ class PyIndex {
                         int64_t after_row, uint64_t after_id) {
     PairSink sink(most, after_row, after_id);
     run_batch(object, bodies, limits, sink);
+    sink.shrink();
     int64_t row = sink.is_full() ? (sink.rows.empty() ? after_row : sink.last_row()) : -1;
     int64_t id = sink.is_full() ? (sink.ids.empty() ? static_cast<int64_t>(after_id) : sink.last_id()) : 0;
     nb::object rows = nb::cast(ResultColumn(std::move(sink.rows))), ids = nb::cast(ResultColumn(std::move(sink.ids)));
@@ -242,7 +243,7 @@ class PyIndex {
 
   void run(Workspace& workspace, const View& view, bool only_one) {
     workspace.run(view, only_one);
-    shared_.observe(workspace.matcher.event, 1, workspace.matcher.tested());
+    shared_.observe(&workspace.matcher.event, 1, workspace.matcher.tested());
   }
 
   struct Pending {
@@ -276,6 +277,7 @@ class PyIndex {
   uint64_t insert(Pending& pending) {
     Index& index = shared_.index();
     constraints_.clear();
+    constraints_.reserve(pending.constraints.size());
     try {
       for (auto& [name, constraint] : pending.constraints) {
         constraint.name = index.name_id(name);

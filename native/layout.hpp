@@ -136,8 +136,9 @@ struct Chunk {
   Ref owner;
   Ref next, previous;
   uint32_t count;
-  Ref digest;  // or none
-  uint32_t padding[2];
+  Ref digest;        // or none
+  uint32_t changes;  // since a digest was made, or tried
+  uint32_t padding;
   Slot slots[chunk_capacity];
   WideUnits units[chunk_capacity];
 };
@@ -147,7 +148,8 @@ static_assert(sizeof(Chunk) == 32 + chunk_capacity * 40);
 struct Outline {
   NameId name;
   uint8_t fits;            // the types, or absence, that all of them admit
-  uint8_t begin, end;      // of the values that some exclude
+  uint8_t refuses;         // and those that none admits
+  uint8_t end;             // of the values that some exclude; they begin where those of the outline before it end
   uint8_t unused;
   uint64_t members;        // bit i: filter i says something about the name
 };
@@ -159,14 +161,16 @@ struct Digest {
   uint32_t outlines;  // which follow, then for each excluded value 16 bits of its hash, then the places of the filters
   uint32_t excluded;
   uint64_t unsure;    // bit i: filter i has to be tested on its own
-  uint32_t at_first;  // how many were unsure when the digest was made
-  uint32_t padding[3];
+  uint64_t padding[2];
 
-  static constexpr uint32_t at_once = 8;  // hashes are compared in eights, so as many more can be read
+  static constexpr uint32_t lanes = 8;  // hashes are compared in eights, so as many more can be read
+
+  // The upper bits, in which all bits of a value have had their say.
+  static uint16_t short_hash(uint64_t hash) { return static_cast<uint16_t>(hash >> 48); }
 
   static size_t hashes_offset(size_t outlines) { return sizeof(Digest) + outlines * sizeof(Outline); }
   static size_t owners_offset(size_t outlines, size_t excluded) {
-    return hashes_offset(outlines) + (excluded + at_once) * sizeof(uint16_t);
+    return hashes_offset(outlines) + (excluded + lanes) * sizeof(uint16_t);
   }
   static size_t size(size_t outlines, size_t excluded) { return owners_offset(outlines, excluded) + excluded; }
 };
@@ -285,6 +289,7 @@ struct View {
   uint64_t filters = 0;
   uint64_t nodes = 0;
   Ref root = 0;
+  bool is_own = false;  // made by this process and not read from a file, so what it says is true
   bool has_generations = false;  // whether some slot was used again
 
   const uint8_t* bytes(Ref ref, size_t offset, size_t size) const {

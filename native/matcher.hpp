@@ -20,12 +20,8 @@ class Matcher {
     view_ = &view;
     found_count_ = 0;
     only_one_ = only_one;
-    left_to_visit_ = left_to_expand_ = left_levels_ = view.nodes;
-    left_to_scan_ = view.filters;
-    spared_ = 0;
-    left_to_test_ = view.arena_size / sizeof(Predicate);
-    left_steps_ = 4 * (view.arena_size / sizeof(Bucket)) + (1 << 16);
-    left_to_hash_ = 64 * view.arena_size + (1 << 28);
+    tested_ = 0;
+    allow();
     probes_.clear();
     children_.clear();
     made_.clear();
@@ -53,7 +49,7 @@ class Matcher {
   size_t used_bytes() const { return event.used_bytes() + found_.capacity() * sizeof(Slot); }
 
   // How many filters were looked at one by one.
-  uint64_t tested() const { return view_->filters - left_to_scan_ - spared_; }
+  uint64_t tested() const { return tested_; }
 
  private:
   struct Probe {  // of the table, for a child of a partition
@@ -98,6 +94,7 @@ class Matcher {
       if (count == 0 || count > chunk_capacity) View::damaged();
       prefetch_chunk(next);
       spend(left_to_scan_, count);
+      spend(left_chunks_, 1);
       if (digest == 0) {
         scan_chunk(chunk, count);
       } else {
@@ -132,6 +129,7 @@ class Matcher {
 
   void scan(const Entry* entries, uint32_t count) {
     spend(left_to_scan_, count);
+    tested_ += count;
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
       const auto& [slot, unit] = entries[i];
@@ -143,6 +141,7 @@ class Matcher {
   }
 
   void scan_chunk(const Chunk& chunk, uint32_t count) {
+    tested_ += count;
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
       *found = chunk.slots[i];
@@ -151,11 +150,11 @@ class Matcher {
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
-  // All filters of the chunk match, except those that are suspect and turn out not to.
+  // All filters of the chunk match, except those that do not by their types, and suspects that turn out not to.
   void scan_digest(const Chunk& chunk, uint32_t count, Ref ref) {
-    const uint64_t suspect = suspects(ref) & ~uint64_t{0} >> (chunk_capacity - count);
-    spared_ += count - static_cast<uint32_t>(__builtin_popcountll(suspect));
-    uint64_t out = 0;
+    auto [suspect, out] = decide(ref);
+    suspect &= ~uint64_t{0} >> (chunk_capacity - count);
+    tested_ += static_cast<uint32_t>(__builtin_popcountll(suspect));
     for (uint64_t left = suspect; left != 0; left &= left - 1) {
       uint32_t place = static_cast<uint32_t>(__builtin_ctzll(left));
       if (!passes(chunk, place)) out |= uint64_t{1} << place;
@@ -173,8 +172,11 @@ class Matcher {
     found_count_ = static_cast<size_t>(found - found_.data());
   }
 
-  // Those of a chunk's filters that the digest does not know to match.
-  uint64_t suspects(Ref ref) const {
+  struct Decision {
+    uint64_t suspect, out;  // filters that have to be tested, and that do not match; all others do
+  };
+
+  Decision decide(Ref ref) const {
     const Digest digest = view_->at<Digest>(ref);
     const uint32_t excluded = digest.excluded;
     if (digest.outlines > most_outlines || excluded > most_excluded) View::damaged();
@@ -182,22 +184,29 @@ class Matcher {
     const Outline* outlines = reinterpret_cast<const Outline*>(bytes + sizeof(Digest));
     const uint16_t* hashes = reinterpret_cast<const uint16_t*>(bytes + Digest::hashes_offset(digest.outlines));
     const uint8_t* owners = bytes + Digest::owners_offset(digest.outlines, excluded);
-    uint64_t found = digest.unsure;
-    for (uint32_t i = 0; i < digest.outlines; ++i) {
+    uint64_t suspect = digest.unsure, out = 0;
+    for (uint32_t i = 0, at = 0; i < digest.outlines; ++i) {
       const Outline& outline = outlines[i];
       const Glance& glance = event.glance(outline.name);
-      const uint32_t begin = outline.begin, end = outline.end;
+      const uint16_t hash = Digest::short_hash(glance.hash);
+      const uint32_t end = outline.end;
       if (end > excluded) View::damaged();
-      if ((outline.fits >> glance.state & 1) == 0) found |= outline.members;
-      for (uint32_t at = begin; at < end; at += Digest::at_once) {
-        uint32_t equal = equal_among_eight(hashes + at, static_cast<uint16_t>(glance.hash));
-        if (end - at < Digest::at_once) equal &= (1u << (end - at)) - 1;
+      if ((outline.refuses >> glance.state & 1) != 0) {
+        out |= outline.members;
+      } else if ((outline.fits >> glance.state & 1) == 0) {
+        suspect |= outline.members;
+      }
+      for (uint32_t left; at < end; at += std::min(left, Digest::lanes)) {
+        left = end - at;
+        uint32_t equal = equal_among_eight(hashes + at, hash);
+        if (left < Digest::lanes) equal &= (1u << left) - 1;
         for (; equal != 0; equal &= equal - 1) {
-          found |= uint64_t{1} << (owners[at + static_cast<uint32_t>(__builtin_ctz(equal))] % chunk_capacity);
+          suspect |= uint64_t{1} << (owners[at + static_cast<uint32_t>(__builtin_ctz(equal))] % chunk_capacity);
         }
       }
     }
-    return found;
+    out &= ~digest.unsure;  // of those it knows nothing, whatever it says of others that were there
+    return {suspect & ~out, out};
   }
 
   bool passes(const Chunk& chunk, uint32_t place) {
@@ -243,8 +252,9 @@ class Matcher {
     const char* bytes = reinterpret_cast<const char*>(view_->bytes(ref, head, record.bytes));
     for (uint32_t i = 0; i < record.count; ++i) {
       if (record.is_satisfied(i)) continue;
-      check_literal(predicates[i], record.bytes);
-      if (!holds(predicates[i], event.find(predicates[i].name), bytes)) return false;
+      const Predicate predicate = predicates[i];  // a copy: what was checked must be what is used
+      check_literal(predicate, record.bytes);
+      if (!holds(predicate, event.find(predicate.name), bytes)) return false;
     }
     return true;
   }
@@ -304,7 +314,7 @@ class Matcher {
     made.partition = partition.id;
     made.key = &key;
     made.second = second;
-    if (probes_.size() > 16 * view_->nodes + (1 << 20)) View::damaged();
+    spend(left_probes_, 1);
   }
 
   void probe_made(const Partition& partition, const Key& key) {
@@ -318,7 +328,7 @@ class Matcher {
         const uint8_t* node = view_->bytes(ref, 0, sizeof(Node));
         for (int line = 0; line < 3; ++line) __builtin_prefetch(node + 64 * line);  // with some of its entries
         candidates_.push_back({ref, &probe});
-        if (candidates_.size() > most_candidates()) View::damaged();
+        spend(left_candidates_, 1);
         return false;
       });
     }
@@ -376,8 +386,8 @@ class Matcher {
   }
 
   void expand_group(const Partition& partition) {
-    const Group& group = view_->at<Group>(partition.details);
-    const Predicate& predicate = *view_->items<Group, Predicate>(partition.details, 1);
+    const Group group = view_->at<Group>(partition.details);
+    const Predicate predicate = *view_->items<Group, Predicate>(partition.details, 1);
     size_t head = sizeof(Group) + sizeof(Predicate);
     const char* bytes = reinterpret_cast<const char*>(view_->bytes(partition.details, head, group.bytes));
     check_literal(predicate, group.bytes);
@@ -421,6 +431,7 @@ class Matcher {
   void roll_windows(const Partition& partition, std::string_view text, size_t size) {
     constexpr size_t ahead = 16;
     spend(left_to_hash_, text.size());
+    earn(left_steps_, usual_steps * text.size());
     uint32_t hashes[ahead];
     const Hasher& hasher = view_->hasher;
     uint64_t leaving = hasher.leaving(size), hash = 0;
@@ -436,6 +447,7 @@ class Matcher {
       }
       for (size_t i = 0; i < batch; ++i) {
         view_->find(&view_->buckets[view_->table.place(hashes[i])], hashes[i], left_steps_, [&](Ref ref) {
+          spend(left_to_hash_, size);
           Key key = text_key(text.substr(begin + i, size), false, 0);
           if (view_->is_child(view_->at<Node>(ref), partition.id, key, nullptr)) windows_.push_back(ref);
           return false;
@@ -447,21 +459,51 @@ class Matcher {
 
   static constexpr size_t many_windows = 1 << 16;
 
-  // In a sound index a match visits each node once, and with it each partition, level, filter and predicate. A file may
-  // say otherwise; then these run out before time or memory do.
+  // -- bounds on work -----------------------------------------------------------------------------------------------------
+
+  // What a file leads to must end, in time that its size, the event's size and their product bound. A sound file stays
+  // within these bounds; an index that this process has made is known to be sound.
+  void allow() {
+    if (view_->is_own) {
+      for (uint64_t* left : {&left_to_visit_, &left_to_expand_, &left_levels_, &left_to_scan_, &left_chunks_, &left_to_test_,
+                             &left_steps_, &left_to_hash_, &left_probes_, &left_candidates_}) {
+        *left = without_end;
+      }
+      return;
+    }
+    uint64_t text = 0;
+    for (const Attribute& attribute : event.attributes()) text += attribute.value.text.size();
+    // Each node is visited once, and with it each of its partitions and levels, of which no node has more than children.
+    left_to_visit_ = left_to_expand_ = left_levels_ = view_->nodes;
+    // Each filter is in one bucket, each chunk in one chain, each predicate in one record.
+    left_to_scan_ = view_->filters;
+    left_chunks_ = view_->arena_size / sizeof(Chunk);
+    left_to_test_ = view_->arena_size / sizeof(Predicate);
+    // A partition looks for three cells a level, for all lengths of texts, or for every name of the event.
+    left_probes_ = (16 + event.attributes().size()) * view_->nodes + (1 << 20);
+    // Each probe finds one node, and now and then another with the same hash of 32 bits.
+    left_candidates_ = 16 * view_->nodes + (1 << 16);
+    // Few places of the table overflow, and then by a bucket or two; windows of texts, which are many, earn more.
+    left_steps_ = 4 * (view_->arena_size / sizeof(Bucket)) + (1 << 16);
+    // Texts are hashed once for each partition by prefix or suffix, and once for each length of windows.
+    left_to_hash_ = 64 * view_->arena_size + (1 << 28) + 4096 * text;
+  }
+
+  static constexpr uint64_t without_end = ~uint64_t{0} >> 4;
+  static constexpr uint64_t usual_steps = 64;
+
   static void spend(uint64_t& left, uint64_t amount) {
     if (amount > left) View::damaged();
     left -= amount;
   }
 
-  // Hashes of 32 bits coincide now and then, hence twice as many as there can be nodes.
-  size_t most_candidates() const { return 2 * (view_->arena_size / sizeof(Node)) + 64; }
+  static void earn(uint64_t& left, uint64_t amount) { left = std::min(left + amount, without_end); }
 
   const View* view_ = nullptr;
   bool only_one_ = false;
-  uint64_t left_to_visit_ = 0, left_to_expand_ = 0, left_levels_ = 0, left_to_scan_ = 0, left_to_test_ = 0;
-  uint64_t left_steps_ = 0, left_to_hash_ = 0;
-  uint64_t spared_ = 0;  // filters that digests have decided
+  uint64_t tested_ = 0;
+  uint64_t left_to_visit_ = 0, left_to_expand_ = 0, left_levels_ = 0, left_to_scan_ = 0, left_chunks_ = 0;
+  uint64_t left_to_test_ = 0, left_steps_ = 0, left_to_hash_ = 0, left_probes_ = 0, left_candidates_ = 0;
   std::vector<Slot> found_;  // the first found_count_ of it
   size_t found_count_ = 0;
   std::vector<Probe> probes_, following_;  // for the next wave of nodes, and for this one

@@ -134,9 +134,13 @@ class Workspace {
 
 class SharedIndex {
  public:
-  explicit SharedIndex(const Hasher& hasher) : hasher_(hasher), index_(std::make_unique<Index>(hasher)) {}
+  explicit SharedIndex(const Hasher& hasher) : hasher_(hasher), index_(std::make_unique<Index>(hasher)) {
+    pool_.reserve(most_pooled);
+  }
   explicit SharedIndex(const std::string& path)
-      : file_(std::make_unique<MappedFile>(path)), hasher_(file_->view().hasher) {}
+      : file_(std::make_unique<MappedFile>(path)), hasher_(file_->view().hasher) {
+    pool_.reserve(most_pooled);
+  }
 
   FairLock lock;
 
@@ -176,21 +180,21 @@ class SharedIndex {
 
   void give_workspace(std::unique_ptr<Workspace> workspace) {
     std::lock_guard<std::mutex> hold(pool_lock_);
-    if (pool_.size() < 16) pool_.push_back(std::move(workspace));
+    if (pool_.size() < most_pooled) pool_.push_back(std::move(workspace));  // there is room, so it cannot fail
   }
 
   // -- learning from events ------------------------------------------------------------------------------------------------
 
-  // Called after matches, with the lock held for reading, for all the events since the last call; one of them is given,
-  // and one in so many of those is remembered.
-  void observe(const Event& event, uint64_t events, uint64_t tested) {
+  // Called after matches, with the lock held for reading, for all the events since the last call; one of them is given, or
+  // null, and one in so many of those is remembered.
+  void observe(const Event* event, uint64_t events, uint64_t tested) {
     tested_.fetch_add(tested, std::memory_order_relaxed);
     uint64_t before = events_.fetch_add(events, std::memory_order_relaxed);
-    if (!index_ || before / sampled == (before + events) / sampled) return;
+    if (!index_ || event == nullptr || before / sampled == (before + events) / sampled) return;
     std::unique_lock<std::mutex> hold(sample_lock_, std::try_to_lock);
     if (!hold.owns_lock()) return;
     try {
-      index_->observe(event);
+      index_->observe(*event);
     } catch (const std::bad_alloc&) {  // then it is not remembered
     }
   }
@@ -215,6 +219,7 @@ class SharedIndex {
 
  private:
   static constexpr uint64_t sampled = 61;
+  static constexpr size_t most_pooled = 16;
 
   std::unique_ptr<MappedFile> file_;  // or none
   Hasher hasher_;

@@ -29,19 +29,26 @@ class Storage {
   }
 
   size_t used_bytes() const {
-    size_t heap = (free_slots_.capacity() + free_names_.capacity()) * sizeof(uint32_t);
+    size_t heap = (free_slots_.capacity() + free_names_.capacity() + names_.capacity()) * sizeof(uint32_t);
     return arena_.size() + table_.size() + directory_.size() + heap;
   }
 
-  // Makes room for an update and what it may move, so that it fails before it begins rather than half-way. Memory that
-  // is not used yet costs addresses only.
+  // Makes room for an update, so that it fails before it begins rather than half-way: for what is named, and for putting
+  // filters into buckets, be it the thousand that an update moves (a few hundred bytes each). Memory that is not used yet
+  // costs addresses only.
   void prepare(size_t size) {
-    longest_ = std::max(longest_, size);
-    size_t needed = arena_.size() + size + most_of_an_update + moved_at_once * 2 * longest_;
+    size_t needed = arena_.size() + size + most_of_an_update;
     if (needed > most_bytes) throw CapacityFailure("index_bytes", most_bytes, needed, "bytes in one index");
     arena_.reserve(needed);
     table_.reserve(table_.size() + most_of_an_update);
     directory_.reserve(directory_.size() + sizeof(Place));
+  }
+
+  // The same in the middle of an update, for something that it can do without.
+  void prepare_more(size_t size) {
+    size_t needed = arena_.size() + size + most_of_an_update;
+    if (needed > most_bytes) throw std::bad_alloc();
+    arena_.reserve(needed);
   }
 
   // -- the arena ---------------------------------------------------------------------------------------------------------
@@ -62,7 +69,7 @@ class Storage {
     Ref ref = free_[kind];
     if (ref != 0) {
       free_[kind] = at<Ref>(ref);
-      std::memset(arena_.data() + ref * granule, 0, granules * granule);
+      at<Ref>(ref) = 0;
       return ref;
     }
     size_t end = arena_.size() / granule;
@@ -71,8 +78,10 @@ class Storage {
     return static_cast<Ref>(end);
   }
 
+  // Cleared at once, so that nothing of a filter that went is left in files.
   void release(Ref ref, size_t size) {
-    size_t kind = size_class(size).second;
+    auto [granules, kind] = size_class(size);
+    std::memset(arena_.data() + ref * granule, 0, granules * granule);
     at<Ref>(ref) = free_[kind];
     free_[kind] = ref;
   }
@@ -185,11 +194,12 @@ class Storage {
     std::string_view name(items<NameObject, char>(ref), object.size);
     unfile(View::name_hash(name, hasher_), ref);
     names_[id] = 0;
+    --name_count_;
     remember(free_names_, id);
     release(ref, sizeof(NameObject) + object.size);
   }
 
-  size_t names() const { return names_.size() - free_names_.size(); }
+  size_t names() const { return name_count_; }
   const Hasher& hasher() const { return hasher_; }
   const Region& arena() const { return arena_; }
   const Region& table() const { return table_; }
@@ -199,7 +209,6 @@ class Storage {
   static constexpr uint64_t most_slots = 0xFFFFFFF0;
   static constexpr size_t most_bytes = 0xFFFFFFFF * granule;  // what references reach
   static constexpr size_t most_of_an_update = size_t{1} << 21;
-  static constexpr size_t moved_at_once = 2048;
 
   // Granules for a size, and the number of its list of free pieces: exact up to a kibibyte, then four steps an octave.
   static std::pair<size_t, size_t> size_class(size_t size) {
@@ -292,18 +301,17 @@ class Storage {
     if (free_names_.empty() && names_.size() >= most_names) {
       throw CapacityFailure("names", most_names, names_.size() + 1, "attribute names in one index");
     }
-    if (free_names_.empty()) {
-      names_.push_back(0);
-      free_names_.push_back(static_cast<NameId>(names_.size() - 1));
-    }
+    bool is_new = free_names_.empty();
+    if (is_new) names_.push_back(0);
     Ref ref = allocate(sizeof(NameObject) + name.size());
     NameObject& object = at<NameObject>(ref);
     object.object = Object::name;
-    object.id = free_names_.back();
+    object.id = is_new ? static_cast<NameId>(names_.size() - 1) : free_names_.back();
     object.size = static_cast<uint32_t>(name.size());
     std::memcpy(items<NameObject, char>(ref), name.data(), name.size());
     names_[object.id] = ref;
-    free_names_.pop_back();
+    if (!is_new) free_names_.pop_back();
+    ++name_count_;
     file(View::name_hash(name, hasher_), ref);
     return ref;
   }
@@ -315,8 +323,8 @@ class Storage {
   std::vector<Slot> free_slots_;
   std::vector<Ref> names_;  // by number
   std::vector<NameId> free_names_;
+  size_t name_count_ = 0;
   std::vector<std::pair<uint32_t, Ref>> moving_;
-  size_t longest_ = 0;  // record that was ever asked for
 };
 
 }  // namespace palio

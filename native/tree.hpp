@@ -18,16 +18,19 @@ class Tree : protected Nodes {
   // -- children ----------------------------------------------------------------------------------------------------------
 
   void create_partition(Ref node, const Division& division) {
+    Predicate predicate{};  // of a group: a copy with its literal, because the arena moves when it grows
+    std::string literal;
+    if (division.way == Way::group) {
+      predicate = *division.term.predicate;
+      if (has_literal(predicate.test) || predicate.test == Test::wide) {
+        literal = division.term.text();
+        predicate.literal.offset = 0;
+      }
+    }
+    storage_.prepare_more(literal.size());
     Partition partition{++last_partition_, division.name, division.way,     division.family,
                         0,                 division.second, 0, division.score};
     if (division.way == Way::group) {
-      std::vector<char> literal(division.term.bytes, division.term.bytes);
-      Predicate predicate = *division.term.predicate;
-      if (has_literal(predicate.test) || predicate.test == Test::wide) {
-        std::string_view text = division.term.text();
-        literal.assign(text.begin(), text.end());
-        predicate.literal.offset = 0;
-      }
       partition.details = storage_.allocate(sizeof(Group) + sizeof(Predicate) + literal.size());
       Ref child = allocate_node(node, partition.id, 2);
       storage_.at<Group>(partition.details) = {child, static_cast<uint32_t>(literal.size())};
@@ -125,6 +128,7 @@ class Tree : protected Nodes {
     Key first = key.first, second = key.second;
     if (!texts[0].empty()) first.text = texts[0].data();
     if (!texts[1].empty()) second.text = texts[1].data();
+    storage_.prepare_more(texts[0].size() + texts[1].size());
     Ref child = allocate_node(node, partition.id, 2);
     StoredKey stored = store_key(first);
     storage_.at<Node>(child).key = stored;
@@ -226,6 +230,7 @@ class Tree : protected Nodes {
     for (auto at = middle; at != bounds.end(); ++at) moving.push_back(at->second);
     std::string text(middle->first.text);
     Bound bound{middle->first.number, text};
+    storage_.prepare_more(text.size() + 2 * partition.children * sizeof(Ref));
     Ref block = allocate_node(parent, partition.id, 2);
     StoredKey key = store_key(bound_key(partition, bound));
     storage_.at<Node>(block).key = key;

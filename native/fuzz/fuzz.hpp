@@ -36,8 +36,8 @@ inline Value any_value(std::mt19937& random) {
   }
 }
 
-// The constraints of one filter: any operators on a few names.
-inline std::vector<Constraint> any_constraints(Index& index, std::mt19937& random) {
+// The constraints of one filter on a few names: of any operators, or of those that nothing divides.
+inline std::vector<Constraint> any_constraints(Index& index, std::mt19937& random, bool exclude_little = false) {
   std::vector<Constraint> constraints;
   for (size_t c = random() % 4; c > 0; --c) {
     Constraint constraint{index.name_id("n" + std::to_string(random() % 6)), Operator::eq, 0, any_value(random)};
@@ -45,6 +45,7 @@ inline std::vector<Constraint> any_constraints(Index& index, std::mt19937& rando
     constraint.types = (type & number_types) != 0 ? number_types : type;
     bool is_string = constraint.literal.type == Type::string;
     constraint.op = static_cast<Operator>(random() % (is_string ? 14 : 6));
+    if (exclude_little) constraint.op = random() % 4 == 0 ? Operator::any : Operator::ne;
     if (constraint.op >= Operator::any) constraint.types = all_types;
     constraints.push_back(constraint);
   }
@@ -52,10 +53,10 @@ inline std::vector<Constraint> any_constraints(Index& index, std::mt19937& rando
 }
 
 // Enough filters to make an index divide itself in all its ways.
-inline void fill(Index& index, std::mt19937& random, size_t filters) {
+inline void fill(Index& index, std::mt19937& random, size_t filters, bool exclude_little = false) {
   Compiled compiled;
   for (size_t i = 0; i < filters; ++i) {
-    compiled.compile(any_constraints(index, random), index.view().hasher);
+    compiled.compile(any_constraints(index, random, exclude_little), index.view().hasher);
     index.add(compiled);
   }
 }

@@ -38,10 +38,10 @@ def hash_bytes(data: bytes) -> int:
     """The core's hash of a text, under the seed 0; of whole words, which is all that is needed here."""
     words = struct.unpack(f"<{len(data) // 8}Q", data)
     start, factor = scatter(STEP), scatter(2 * STEP) | 1
-    hash = start ^ len(data)
+    hash = start
     for word in words[:-1]:
         hash = mix(hash ^ word, factor)
-    return mix(hash ^ words[-1], factor ^ STEP)
+    return mix(hash ^ words[-1], factor ^ (STEP + len(data)))
 
 
 class IndexFile:

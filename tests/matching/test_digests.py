@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import cycle, islice
 from random import Random
@@ -113,3 +114,28 @@ def test_filters_that_say_more_than_an_entry_has_room_for(length: int) -> None:
     filters = [Filter([Constraint(f"n{place}", "!=", i) for place in range(length)]) for i in range(200)]
     usual: dict[str, Value] = {f"n{place}": -1 for place in range(length)}
     Twins(filters).check([Notification(usual | {name: 77}) for name in usual])
+
+
+@pytest.mark.parametrize("literal", [float, lambda i: i + 0.5, lambda i: 2.0 ** (-1 - i % 900), str, lambda i: -i])
+def test_no_kind_of_number_is_hard_to_tell_from_others(literal: Callable[[int], Value]) -> None:
+    index = FilterIndex(Filter((Constraint("x", "!=", literal(i)),)) for i in range(5_000))
+    events = [Notification(x=value) for value in (0.375, 3.25, -7, 12345678, "other", 2.0**-1000)]
+    assert looked_at_per_event(index, events) < 300
+
+
+def test_few_that_admit_other_types_do_not_make_all_others_suspect() -> None:
+    literals: list[Value] = ["s" if i % 64 == 0 else i for i in range(6_400)]
+    index = FilterIndex(Filter((Constraint("x", "!=", literal),)) for literal in literals)
+    assert len(index.match(Notification(x=-1))) == 6_300
+    assert looked_at_per_event(index, [Notification(x=-1 - i) for i in range(10)]) < 300
+
+
+def test_what_is_left_when_the_undecidable_go_is_decided_together() -> None:
+    index = FilterIndex()
+    operators = ["!>*" if i % 64 < 40 else "!=" for i in range(6_400)]
+    ids = [index.add(Filter((Constraint("x", operator, f"t{i}"),))) for i, operator in enumerate(operators)]
+    for id, operator in zip(ids, operators, strict=True):
+        if operator == "!>*":
+            index.remove(id)
+    assert len(index.match(Notification(x="other"))) == len(index) == 2_400
+    assert looked_at_per_event(index, [Notification(x=f"o{i}") for i in range(10)]) < 600

@@ -333,3 +333,19 @@ def test_damaged_files(tmp_path, seed):
     assert len(outcomes) == 1000
     assert set(outcomes) <= {"refused", "failed", "answered"}
     assert "refused" in outcomes
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_who_may_read_a_file_is_for_its_writer_to_say(tmp_path, mask, mode):
+    usual = os.umask(mask)
+    try:
+        FilterIndex(SMALL).dump(tmp_path / "index")
+    finally:
+        os.umask(usual)
+    assert (tmp_path / "index").stat().st_mode & 0o777 == mode
+
+
+def test_nothing_of_a_filter_that_went_is_in_a_file():
+    index = FilterIndex(SMALL)
+    index.remove(index.add(Filter((Constraint("a name that goes", "=", "a text that goes"),))))
+    assert b"that goes" not in index.dumps()

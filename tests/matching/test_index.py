@@ -381,6 +381,19 @@ def test_continuing_after_an_update_goes_on_or_fails_loudly():
     assert {id for _, id in missing} <= {ids[10], added}
 
 
+@pytest.mark.parametrize("size", [1_000, 50_000, 262_144])
+def test_long_texts_and_many_needles(tmp_path, size):
+    """Every part of a text is looked for, whatever its length; a file bounds the work of that, but not as tightly."""
+    random = Random(size)
+    letters = "".join(random.choices("abcdefghij", k=size))
+    needles = ["".join(random.choices("abcdefghij", k=random.randint(4, 40))) for _ in range(200)]
+    needles += [letters[-30:], letters[:5], letters[size // 2 : size // 2 + 12]]
+    twins = Twins([Filter((Constraint("x", "*", needle),)) for needle in needles])
+    event = Notification(x=letters)
+    assert twins.index.match(event) == twins.expected([event])[0] != []
+    assert twins.reopened(tmp_path / "index").match(event) == twins.expected([event])[0]
+
+
 # -- hashes that coincide ----------------------------------------------------------------------------------------------
 
 MANY = 200_000

@@ -37,7 +37,7 @@ def colliding_literals(count: int, seed: int) -> list[bytes]:
     start, factor = scatter(seed + STEP), scatter(seed + 2 * STEP) | 1
     halves = []
     for first in range(1, count + 1):
-        state = mix(start ^ 16 ^ first, factor)
+        state = mix(start ^ first, factor)
         halves.append(first.to_bytes(8, "little") + (state ^ 12345).to_bytes(8, "little"))
     return halves
 
