@@ -27,9 +27,11 @@ def check(wide: ValueSet, narrow: ValueSet) -> bool:
         assert inside.members
         assert all(member in outside.members for member in inside.members)
     if outside.outers:
-        low, high = inside.inner
-        holding = [start for start, end in outside.outers if not start > low and not end < high]
-        assert len(holding) == 1
+        for low, high in inside.inners:
+            holding = [start for start, end in outside.outers if not start > low and not end < high]
+            assert len(holding) == 1
+    if outside.kind[1] in (Form.RANGE, Form.SUFFIX):
+        assert len(outside.outers) == 1
     if outside.kind[1] == Form.SUFFIX:
         (low, high), (least, most) = reverse_hull(wide.string), reverse_hull(narrow.string)
         assert not low > least

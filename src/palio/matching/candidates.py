@@ -16,7 +16,7 @@ it is first asked for, and kept up to date from then on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 from math import prod
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -42,6 +42,7 @@ from palio.model.sets.strings import StringSet
 E = TypeVar("E", Filter, Advertisement)
 Token = tuple[str, Kind]
 Signature = tuple[Token, ...]
+Hulls = tuple[Hull, ...]
 
 _MOST_VIEWS: Final = 8
 """Views of a group that are made to measure for a question; further questions make do with simpler ones."""
@@ -52,6 +53,17 @@ _GRAM: Final = 3
 _LONG: Final = 256
 """Characters of text from which on a box is not kept under all pieces of it: they would take too much memory."""
 _ANY_GRAM: Final = ""
+
+
+class Reading:
+    """How intervals of a name's values are compared; it depends on the covering set."""
+
+    WHOLE = "whole"
+    """It has one interval, which holds all of the covered set."""
+    ENDS = "ends"
+    """It has several, one of which holds the covered set's first interval, and one the last."""
+    BACKWARDS = "backwards"
+    """Its strings have a common end, so that one interval holds all of the covered set in reverse."""
 
 
 class Entry(Generic[E]):
@@ -67,13 +79,27 @@ class Entry(Generic[E]):
         self.parent: Entry[E] | None = None
         self.children: dict[Entry[E], None] = {}
 
-    def outers(self, name: str, backwards: bool) -> tuple[Hull, ...]:
-        """Intervals that together hold the set of a name."""
-        return (reverse_hull(self.string(name)),) if backwards else self.features[name].outers
+    def outers(self, name: str, reading: str, in_pairs: bool) -> list[Hulls]:
+        """Where to find the ``inners`` of a set that this name's covers: in one of these, interval by interval.
 
-    def inner(self, name: str, backwards: bool) -> Hull:
-        """An interval that is inside one of those of any set which covers this name's."""
-        return reverse_hull(self.string(name)) if backwards else self.features[name].inner
+        Of several intervals there are many pairs, each telling exactly where the first and the last of the other set
+        are; or as many as there are intervals, each telling that of the first alone.
+        """
+        if reading == Reading.BACKWARDS:
+            return [(reverse_hull(self.string(name)),)]
+        outers = self.features[name].outers
+        if reading == Reading.WHOLE:
+            return [outers]
+        if in_pairs:
+            return list(combinations_with_replacement(outers, 2))
+        return [(each, (each[0], outers[-1][1])) for each in outers]
+
+    def inners(self, name: str, reading: str) -> Hulls:
+        """Intervals of the set of a name, which a set that covers it holds."""
+        if reading == Reading.BACKWARDS:
+            return (reverse_hull(self.string(name)),)
+        first, last = self.features[name].inners
+        return ((first[0], last[1]),) if reading == Reading.WHOLE else (first, last)
 
     def string(self, name: str) -> StringSet:
         """The strings that are allowed for a name."""
@@ -91,8 +117,8 @@ class _Spec(NamedTuple):
     """A name with a few values, one of which (or two, among covered boxes) completes the key."""
     part: str | None = None
     """A name with strings of which a part completes the key."""
-    intervals: tuple[tuple[str, bool], ...] = ()
-    """Names and whether their strings are read backwards."""
+    intervals: tuple[tuple[str, str], ...] = ()
+    """Names and how they are compared (:class:`Reading`)."""
     fews: tuple[str, ...] = ()
     """All names on which the covering box has a few values: comparing them is much quicker than ``covers``."""
 
@@ -202,24 +228,31 @@ class _View(Generic[E]):
 
     def _stored_places(self, entry: Entry[E]) -> list[Place]:
         if self._spec.wide:
-            return [_ends(hulls) for hulls in self._outers(entry)]
-        return [_ends([entry.inner(*interval) for interval in self._spec.intervals])[::-1]]
+            return [_ends(outers) for outers in self._outers(entry)]
+        return [_ends([entry.inners(*interval) for interval in self._spec.intervals])[::-1]]
 
     def _asked_places(self, asked: Entry[E]) -> list[Place]:
         if self._spec.wide:
-            return [_ends([asked.inner(*interval) for interval in self._spec.intervals])]
-        return [_ends(hulls)[::-1] for hulls in self._outers(asked)]
+            return [_ends([asked.inners(*interval) for interval in self._spec.intervals])]
+        return [_ends(outers)[::-1] for outers in self._outers(asked)]
 
-    def _outers(self, entry: Entry[E]) -> list[tuple[Hull, ...]]:
+    def _outers(self, entry: Entry[E]) -> list[tuple[Hulls, ...]]:
         """The boxes of intervals that a box consists of, or one around all if they are many."""
-        outers = [entry.outers(*interval) for interval in self._spec.intervals]
-        if prod(map(len, outers)) <= _MOST_PLACES:
-            return list(product(*outers))
-        return [tuple((hulls[0][0], hulls[-1][1]) for hulls in outers)]
+        for in_pairs in (True, False):
+            outers = [entry.outers(*interval, in_pairs) for interval in self._spec.intervals]
+            if prod(map(len, outers)) <= _MOST_PLACES:
+                return list(product(*outers))
+        return [tuple([_around(each[0], each[-1]) for each in outers])]
 
 
-def _ends(hulls: Sequence[Hull]) -> Place:
-    return tuple([low for low, _ in hulls]), tuple([high for _, high in hulls])
+def _around(lowest: Hulls, highest: Hulls) -> Hulls:
+    return tuple((low, high) for (low, _), (_, high) in zip(lowest, highest, strict=True))
+
+
+def _ends(intervals: Sequence[Hulls]) -> Place:
+    lows = [low for hulls in intervals for low, _ in hulls]
+    highs = [high for hulls in intervals for _, high in hulls]
+    return tuple(lows), tuple(highs)
 
 
 def _value_keys(key: _Key, members: tuple[Boundary, ...], by_one: bool, is_wide: bool) -> list[_Key]:
@@ -313,8 +346,9 @@ def _specs(shared: Sequence[str], kinds: dict[str, Kind], wide: bool) -> list[_S
         if kinds[name] != ABSENT:
             names.setdefault(kinds[name][1], []).append(name)
     reversible = names.get(Form.SUFFIX, [])
-    intervals = [(name, False) for name in (*names.get(Form.RANGE, ()), *reversible)]
-    intervals += [(name, True) for name in reversible]
+    intervals = [(name, Reading.WHOLE) for name in (*names.get(Form.RANGE, ()), *reversible)]
+    intervals += [(name, Reading.ENDS) for name in names.get(Form.RANGES, ())]
+    intervals += [(name, Reading.BACKWARDS) for name in reversible]
     fews = tuple(names.get(Form.FEW, ()))
     spec = _Spec(wide, tuple(names.get(Form.ONE, ())), intervals=tuple(intervals), fews=fews)
     choices = [spec._replace(few=name) for name in fews]

@@ -69,6 +69,9 @@ class Form:
     ONE = "one"
     FEW = "few"
     RANGE = "range"
+    """One interval."""
+    RANGES = "ranges"
+    """A few intervals."""
     SUFFIX = "suffix"
     """Strings with a common end: an interval in the order of the reversed strings too."""
     PART = "part"
@@ -85,7 +88,7 @@ _FINITE = (Form.ONE, Form.FEW)
 _KINDS: tuple[Kind, ...] = (
     ABSENT,
     MIXED,
-    *((family, form) for family in _FAMILIES for form in (Form.ONE, Form.FEW, Form.RANGE, Form.LOOSE)),
+    *((family, form) for family in _FAMILIES for form in (Form.ONE, Form.FEW, Form.RANGE, Form.RANGES, Form.LOOSE)),
     *(("string", form) for form in (Form.SUFFIX, Form.PART)),
 )
 
@@ -125,16 +128,19 @@ class Feature(NamedTuple):
     """All values, if they are few."""
     outers: tuple[Hull, ...] = ()
     """Intervals, upwards and apart, that together hold the set."""
-    inner: Hull = (None, None)
-    """An interval that every set which covers this one has inside one of its ``outers``."""
+    inners: tuple[Hull, Hull] = ((None, None), (None, None))
+    """A low interval and a high one (or the same twice); what covers the set has each inside one of its ``outers``.
+
+    One alone would not do: of sets that have something common and something rare, all would look alike by the former.
+    """
 
 
 def describe(allowed: ValueSet) -> Feature:
     """The features of a set that is not empty.
 
     >>> from palio import Filter
-    >>> describe(Filter.parse("x >= 3 and x < 7").value_sets()["x"]).inner
-    (3, 6.999999999999999)
+    >>> describe(Filter.parse("x >= 3 and x < 7").value_sets()["x"]).outers
+    ((3, 6.999999999999999),)
     >>> describe(Filter.parse("x = 'a'").value_sets()["x"]).members
     ('a',)
     """
@@ -156,13 +162,19 @@ def describe(allowed: ValueSet) -> Feature:
 
 
 def _ordered(family: str, hulls: tuple[Hull, ...], members: tuple[Boundary, ...] | None, full: Hull) -> Feature:
-    inner = hulls[0]
+    inners = hulls[0], hulls[-1]
     if len(hulls) > FEW:
-        hulls = ((inner[0], hulls[-1][1]),)
+        hulls = ((hulls[0][0], hulls[-1][1]),)
     if members is not None:
-        return Feature((family, Form.ONE if len(members) == 1 else Form.FEW), members, hulls, inner)
-    is_full = inner[0] <= full[0] and inner[1] >= full[1]
-    return Feature((family, Form.LOOSE if is_full else Form.RANGE), (), hulls, inner)
+        return Feature((family, Form.ONE if len(members) == 1 else Form.FEW), members, hulls, inners)
+    return Feature((family, _form(hulls, full)), (), hulls, inners)
+
+
+def _form(outers: tuple[Hull, ...], full: Hull) -> str:
+    """How to find a set with these intervals, whose values are many."""
+    if outers[0][0] <= full[0] and outers[0][1] >= full[1]:
+        return Form.LOOSE
+    return Form.RANGE if len(outers) == 1 else Form.RANGES
 
 
 def _span(domain: Domain) -> Hull:
@@ -222,13 +234,18 @@ def _describe_bytes(bounds: Bounds) -> Feature:
 
 def _describe_plain(order: Bounds) -> Feature:
     """Strings without atoms."""
-    inner = order[0], order[1] if len(order) > 1 else TOP
+    inners = _first_and_last(order)
     outers = _outers(order)
     if len(order) <= 2 * FEW and is_finite(order):
         members = tuple(islice(points(order), FEW + 1))
         if len(members) <= FEW:
-            return Feature(("string", Form.ONE if len(members) == 1 else Form.FEW), members, outers, inner)
-    return Feature(("string", Form.LOOSE if outers[0] == _FULL_STRING else Form.RANGE), (), outers, inner)
+            return Feature(("string", Form.ONE if len(members) == 1 else Form.FEW), members, outers, inners)
+    return Feature(("string", _form(outers, _FULL_STRING)), (), outers, inners)
+
+
+def _first_and_last(order: Bounds) -> tuple[Hull, Hull]:
+    ends = order if len(order) % 2 == 0 else (*order, TOP)
+    return (ends[0], ends[1]), (ends[-2], ends[-1])
 
 
 def _outers(order: Bounds) -> tuple[Hull, ...]:
@@ -248,13 +265,13 @@ def _describe_shapes(allowed: StringSet) -> Feature:
     ends = [(order[0].rstrip("\0"), order[-1] if len(order) % 2 == 0 else TOP) for order, *_ in allowed.parts()]
     outer = _around(ends)
     _, infinite = split_finite(allowed.shapes[0].order)
-    inner = infinite[0], infinite[1].rstrip("\0") if len(infinite) > 1 else TOP
-    form = Form.LOOSE if outer == _FULL_STRING else Form.RANGE
+    first, last = [(low, high if high is TOP else high.rstrip("\0")) for low, high in _first_and_last(infinite)]
+    form = _form((outer,), _FULL_STRING)
     if reverse_hull(allowed) != _FULL_STRING:
         form = Form.SUFFIX
     elif form == Form.LOOSE and part_of(allowed):
         form = Form.PART
-    return Feature(("string", form), (), (outer,), inner)
+    return Feature(("string", form), (), (outer,), (first, last))
 
 
 def _around(hulls: Iterable[Hull]) -> Hull:
