@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -446,3 +448,20 @@ def test_errors_leave_the_index_as_it_was():
             attempt()
     assert index.match(Notification(x=2)) == FilterIndex([Filter.parse("x > 1")]).match(Notification(x=2))
     assert index.dumps() == before
+
+
+WITH_LITTLE_MEMORY = """
+import resource
+resource.setrlimit(resource.RLIMIT_AS, (2**30, 2**30))
+from palio import Constraint, Filter, Notification
+from palio.matching import FilterIndex
+index = FilterIndex()
+long = [Constraint("x", "!=", f"{i:01000}") for i in range(250)]
+print(index.add(Filter(long)), index.add(Filter.parse("y = 2")), index.match(Notification(x="1", y=2)))
+"""
+
+
+def test_a_long_filter_asks_for_no_more_addresses_than_it_needs():
+    command = [sys.executable, "-c", WITH_LITTLE_MEMORY]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (found.stdout, found.stderr) == ("0 1 [0, 1]\n", "")
