@@ -5,6 +5,7 @@
 #include <deque>
 #include <vector>
 
+#include "allowance.hpp"
 #include "ways.hpp"
 
 namespace palio {
@@ -21,7 +22,7 @@ class Matcher {
     found_count_ = 0;
     only_one_ = only_one;
     tested_ = 0;
-    allow();
+    left_ = Allowance(view, event);
     probes_.clear();
     children_.clear();
     made_.clear();
@@ -69,7 +70,7 @@ class Matcher {
 
   void visit(Ref ref) {
     if (is_done()) return;
-    spend(left_to_visit_, 1);
+    Allowance::spend(left_.nodes, 1);
     const Node& node = view_->at<Node>(ref);
     const uint16_t entries = node.count;
     if (entries > bucket_capacity) View::damaged();
@@ -78,7 +79,7 @@ class Matcher {
     if (node.partitions == 0) return;
     const Ref list = node.partitions;
     const uint32_t count = view_->at<PartitionList>(list).count;
-    spend(left_to_expand_, count);
+    Allowance::spend(left_.partitions, count);
     const Partition* partitions = view_->items<PartitionList, Partition>(list, count);
     for (uint32_t i = 0; i < count; ++i) expand(partitions[i]);
   }
@@ -93,8 +94,8 @@ class Matcher {
       const uint32_t count = chunk.count;
       if (count == 0 || count > chunk_capacity) View::damaged();
       prefetch_chunk(next);
-      spend(left_to_scan_, count);
-      spend(left_chunks_, 1);
+      Allowance::spend(left_.filters, count);
+      Allowance::spend(left_.chunks, 1);
       if (digest == 0) {
         scan_chunk(chunk, count);
       } else {
@@ -128,7 +129,7 @@ class Matcher {
   }
 
   void scan(const Entry* entries, uint32_t count) {
-    spend(left_to_scan_, count);
+    Allowance::spend(left_.filters, count);
     tested_ += count;
     Slot* found = room_for(count);
     for (uint32_t i = 0; i < count; ++i) {
@@ -246,7 +247,7 @@ class Matcher {
     if (slot >= view_->slots) View::damaged();
     Ref ref = view_->places[slot].record;
     const Record record = view_->at<Record>(ref);
-    spend(left_to_test_, record.count);
+    Allowance::spend(left_.predicates, record.count);
     const Predicate* predicates = view_->items<Record, Predicate>(ref, record.count);
     size_t head = sizeof(Record) + record.count * sizeof(Predicate);
     const char* bytes = reinterpret_cast<const char*>(view_->bytes(ref, head, record.bytes));
@@ -314,7 +315,7 @@ class Matcher {
     made.partition = partition.id;
     made.key = &key;
     made.second = second;
-    spend(left_probes_, 1);
+    Allowance::spend(left_.probes, 1);
   }
 
   void probe_made(const Partition& partition, const Key& key) {
@@ -324,11 +325,11 @@ class Matcher {
   void find_candidates() {
     candidates_.clear();
     for (const Probe& probe : following_) {
-      view_->find(probe.bucket, probe.hash, left_steps_, [&](Ref ref) {
+      view_->find(probe.bucket, probe.hash, left_.steps, [&](Ref ref) {
         const uint8_t* node = view_->bytes(ref, 0, sizeof(Node));
         for (int line = 0; line < 3; ++line) __builtin_prefetch(node + 64 * line);  // with some of its entries
         candidates_.push_back({ref, &probe});
-        spend(left_candidates_, 1);
+        Allowance::spend(left_.candidates, 1);
         return false;
       });
     }
@@ -336,7 +337,7 @@ class Matcher {
 
   const Level* levels(const Partition& partition, uint32_t& count) {
     count = view_->at<Levels>(partition.details).count;
-    spend(left_levels_, count);
+    Allowance::spend(left_.levels, count);
     const Level* all = view_->items<Levels, Level>(partition.details, count);
     for (uint32_t i = 1; i < count; ++i) {
       if (all[i].level <= all[i - 1].level) View::damaged();
@@ -382,7 +383,7 @@ class Matcher {
         if (!starts_above(i)) break;
       }
     }
-    if (children_.size() > left_to_visit_) View::damaged();
+    if (children_.size() > left_.nodes) View::damaged();
   }
 
   void expand_group(const Partition& partition) {
@@ -403,7 +404,7 @@ class Matcher {
     size_t done = 0;
     for (uint32_t i = 0; i < count && at[i].level >= 0 && static_cast<size_t>(at[i].level) <= text.size(); ++i) {
       size_t size = static_cast<size_t>(at[i].level);
-      spend(left_to_hash_, size - done);
+      Allowance::spend(left_.bytes, size - done);
       for (; done < size; ++done) hash = view_->hasher.extend(hash, text[is_suffix ? text.size() - 1 - done : done]);
       probe_made(partition, view_->hasher.part_key(text.substr(is_suffix ? text.size() - size : 0, size), hash));
     }
@@ -425,13 +426,13 @@ class Matcher {
   void keep_each_once(std::vector<Ref>& refs) const {
     std::sort(refs.begin(), refs.end());
     refs.erase(std::unique(refs.begin(), refs.end()), refs.end());
-    if (refs.size() > left_to_visit_) View::damaged();
+    if (refs.size() > left_.nodes) View::damaged();
   }
 
   void roll_windows(const Partition& partition, std::string_view text, size_t size) {
     constexpr size_t ahead = 16;
-    spend(left_to_hash_, text.size());
-    earn(left_steps_, usual_steps * text.size());
+    Allowance::spend(left_.bytes, text.size());
+    left_.steps = std::min(left_.steps + Allowance::usual_steps * text.size(), Allowance::without_end);
     uint32_t hashes[ahead];
     const Hasher& hasher = view_->hasher;
     uint64_t leaving = hasher.leaving(size), hash = 0;
@@ -446,64 +447,23 @@ class Matcher {
         if (start + size < text.size()) hash = hasher.roll(hash, text[start + size], text[start], leaving);
       }
       for (size_t i = 0; i < batch; ++i) {
-        view_->find(&view_->buckets[view_->table.place(hashes[i])], hashes[i], left_steps_, [&](Ref ref) {
-          spend(left_to_hash_, size);
+        view_->find(&view_->buckets[view_->table.place(hashes[i])], hashes[i], left_.steps, [&](Ref ref) {
+          Allowance::spend(left_.bytes, size);
           Key key = text_key(text.substr(begin + i, size), false, 0);
           if (view_->is_child(view_->at<Node>(ref), partition.id, key, nullptr)) windows_.push_back(ref);
           return false;
         });
       }
-      if (windows_.size() > many_windows + 2 * left_to_visit_) keep_each_once(windows_);
+      if (windows_.size() > many_windows + 2 * left_.nodes) keep_each_once(windows_);
     }
   }
 
   static constexpr size_t many_windows = 1 << 16;
 
-  // -- bounds on work -----------------------------------------------------------------------------------------------------
-
-  // What a file leads to must end, in time that its size, the event's size and their product bound. A sound file stays
-  // within these bounds; an index that this process has made is known to be sound.
-  void allow() {
-    if (view_->is_own) {
-      for (uint64_t* left : {&left_to_visit_, &left_to_expand_, &left_levels_, &left_to_scan_, &left_chunks_, &left_to_test_,
-                             &left_steps_, &left_to_hash_, &left_probes_, &left_candidates_}) {
-        *left = without_end;
-      }
-      return;
-    }
-    uint64_t text = 0;
-    for (const Attribute& attribute : event.attributes()) text += attribute.value.text.size();
-    // Each node is visited once, and with it each of its partitions and levels, of which no node has more than children.
-    left_to_visit_ = left_to_expand_ = left_levels_ = view_->nodes;
-    // Each filter is in one bucket, each chunk in one chain, each predicate in one record.
-    left_to_scan_ = view_->filters;
-    left_chunks_ = view_->arena_size / sizeof(Chunk);
-    left_to_test_ = view_->arena_size / sizeof(Predicate);
-    // A partition looks for three cells a level, for all lengths of texts, or for every name of the event.
-    left_probes_ = (16 + event.attributes().size()) * view_->nodes + (1 << 20);
-    // Each probe finds one node, and now and then another with the same hash of 32 bits.
-    left_candidates_ = 16 * view_->nodes + (1 << 16);
-    // Few places of the table overflow, and then by a bucket or two; windows of texts, which are many, earn more.
-    left_steps_ = 4 * (view_->arena_size / sizeof(Bucket)) + (1 << 16);
-    // Texts are hashed once for each partition by prefix or suffix, and once for each length of windows.
-    left_to_hash_ = 64 * view_->arena_size + (1 << 28) + 4096 * text;
-  }
-
-  static constexpr uint64_t without_end = ~uint64_t{0} >> 4;
-  static constexpr uint64_t usual_steps = 64;
-
-  static void spend(uint64_t& left, uint64_t amount) {
-    if (amount > left) View::damaged();
-    left -= amount;
-  }
-
-  static void earn(uint64_t& left, uint64_t amount) { left = std::min(left + amount, without_end); }
-
   const View* view_ = nullptr;
   bool only_one_ = false;
   uint64_t tested_ = 0;
-  uint64_t left_to_visit_ = 0, left_to_expand_ = 0, left_levels_ = 0, left_to_scan_ = 0, left_chunks_ = 0;
-  uint64_t left_to_test_ = 0, left_steps_ = 0, left_to_hash_ = 0, left_probes_ = 0, left_candidates_ = 0;
+  Allowance left_;
   std::vector<Slot> found_;  // the first found_count_ of it
   size_t found_count_ = 0;
   std::vector<Probe> probes_, following_;  // for the next wave of nodes, and for this one
