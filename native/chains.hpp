@@ -51,11 +51,11 @@ class DigestDraft {
   };
 
   // Whether the units say all, and exactly, of types and excluded values alone, on names that there is room for. Ranges
-  // are for partitions; where they are too few for one, they are tested.
+  // are for partitions; where they are too few for one, they are tested. So are parts that texts must not have.
   bool is_decidable(const WideUnits& wide) const {
     uint32_t names = count_;
     for (const Unit& unit : wide.units) {
-      if (!unit.is(Unit::exact) || unit.mode() == Unit::range) break;
+      if (!unit.is(Unit::exact) || unit.mode() == Unit::range || unit.mode() == Unit::lacks_grams) break;
       if (!says_nothing(unit) && find(unit.name(), names) == names && ++names > most_outlines) break;
       if (unit.is(Unit::complete)) return true;
     }

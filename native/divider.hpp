@@ -293,7 +293,10 @@ inline int worth(const FilterTerms& filter, uint32_t i) {
     case Test::contains: worth = 3; break;
     case Test::number_ne:
     case Test::integer_ne:
-    case Test::text_ne: worth = 2; break;
+    case Test::text_ne:
+    case Test::not_prefix:
+    case Test::not_suffix:
+    case Test::not_contains: worth = 2; break;
     case Test::any:
     case Test::absent: worth = 1; break;
     default: worth = 0;
@@ -333,6 +336,13 @@ inline Unit unit_of(const Term& term) {
     case Test::contains:
       unit = Unit::of(predicate.name, predicate.types, false, Unit::grams);
       unit.set_hash(grams_of(term.text()));
+      break;
+    case Test::not_prefix:
+    case Test::not_suffix:
+    case Test::not_contains:
+      unit = Unit::of(predicate.name, predicate.types, false, Unit::lacks_grams);
+      unit.set_hash(grams_of(term.text()));
+      unit.head |= Unit::exact;
       break;
     case Test::any: unit.head |= Unit::exact; break;
     case Test::absent:

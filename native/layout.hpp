@@ -42,7 +42,8 @@ struct Unit {
   uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash or of the bits of a text
 
   // differs_whole: from a whole number, a time or a boolean, of which a hash says all
-  enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams };
+  // grams, lacks_grams: a text must have, or need not have, pairs of bytes that a part of it would have
+  enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams, lacks_grams };
 
   static constexpr uint8_t everything = 0x7F;  // all types, and absence
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
@@ -154,7 +155,7 @@ struct Outline {
   uint64_t members;        // bit i: filter i says something about the name
 };
 static_assert(sizeof(Outline) == 16);
-constexpr uint32_t most_outlines = 24;
+constexpr uint32_t most_outlines = 64;
 constexpr uint32_t most_excluded = chunk_capacity * wide_units;
 
 struct Digest {

@@ -238,10 +238,14 @@ class Matcher {
       case Unit::equal: return {fits && glance.hash == unit.hash(), false};
       case Unit::differs: return {fits, is_exact && glance.hash != unit.hash()};
       case Unit::differs_whole: return {fits && !(glance.is_whole && glance.hash == unit.hash()), is_exact};
-      case Unit::grams: return {fits && (unit.hash() & ~event.grams(glance)) == 0, false};
+      case Unit::grams: return {fits && !lacks(glance, unit), false};
+      case Unit::lacks_grams: return {fits, is_exact && fits && lacks(glance, unit)};
       default: return {fits, is_exact};
     }
   }
+
+  // Whether the text cannot have the part that the unit was made from.
+  bool lacks(const Glance& glance, const Unit& unit) const { return (unit.hash() & ~event.grams(glance)) != 0; }
 
   bool record_holds(Slot slot) {
     if (slot >= view_->slots) View::damaged();
