@@ -222,7 +222,7 @@ class Chains {
   // -- digests -----------------------------------------------------------------------------------------------------------
 
   // Another filter came to the place, of which the digest, if there is one, knows nothing. What it says of the one that
-  // was there does no harm: it can only make filters suspect, never clear them. After some changes it is made anew.
+  // was there does no harm: it can make others suspect, never clear them. After some changes it is made anew.
   void note_change(Ref ref, uint32_t place) {
     Chunk& chunk = storage_.at<Chunk>(ref);
     if (chunk.digest != 0) storage_.at<Digest>(chunk.digest).unsure |= uint64_t{1} << place;
