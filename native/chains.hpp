@@ -1,141 +1,11 @@
-// Chains of chunks: the entries of buckets that nothing divides, and the digests by which many are decided together.
-//
-// Filters that nothing divides exclude few events: `any`, `absent`, `!=`. So a digest says which values are excluded, and
-// by whom; all the others match and need not be looked at.
+// Chains of chunks: the entries of buckets that nothing divides, with digests by which many are decided together.
 #pragma once
 
+#include "digest.hpp"
 #include "divider.hpp"
 #include "storage.hpp"
 
 namespace palio {
-
-// What a digest will say, before there is a place for it.
-class DigestDraft {
- public:
-  explicit DigestDraft(const Chunk& chunk) {
-    for (uint32_t i = 0; i < chunk.count; ++i) {
-      if (is_decidable(chunk.units[i])) {
-        vote(chunk.units[i]);
-      } else {
-        unsure_ |= uint64_t{1} << i;
-      }
-    }
-    for (uint32_t i = 0; i < count_; ++i) outlines_[i].fits = majority(votes_[i]);
-    for (uint32_t i = 0; i < chunk.count; ++i) {
-      if ((unsure_ >> i & 1) == 0) admit(chunk.units[i], i);
-    }
-    list_excluded(chunk);
-  }
-
-  // Whether it would decide at least half of the filters.
-  bool is_worth_it(uint32_t filters) const {
-    return 2 * static_cast<uint32_t>(__builtin_popcountll(unsure_)) <= filters;
-  }
-
-  size_t size() const { return Digest::size(count_, total_); }
-
-  void write(Digest* into) const {
-    *into = {count_, total_, unsure_, {}};
-    char* begin = reinterpret_cast<char*>(into);
-    std::memcpy(begin + sizeof(Digest), outlines_, count_ * sizeof(Outline));
-    std::memcpy(begin + Digest::hashes_offset(count_), hashes_, total_ * sizeof(uint16_t));
-    std::memcpy(begin + Digest::owners_offset(count_, total_), owners_, total_);
-  }
-
- private:
-  static constexpr uint32_t states = absent_state + 1;
-
-  struct Votes {
-    uint8_t filters = 0;
-    uint8_t admitting[states] = {};
-  };
-
-  // Whether the units say all, and exactly, of types and excluded values alone, on names that there is room for. Ranges
-  // are for partitions; where they are too few for one, they are tested. So are parts that texts must not have.
-  bool is_decidable(const WideUnits& wide) const {
-    uint32_t names = count_;
-    for (const Unit& unit : wide.units) {
-      if (!unit.is(Unit::exact) || unit.mode() == Unit::range || unit.mode() == Unit::lacks_grams) break;
-      if (!says_nothing(unit) && find(unit.name(), names) == names && ++names > most_outlines) break;
-      if (unit.is(Unit::complete)) return true;
-    }
-    return false;
-  }
-
-  static bool says_nothing(const Unit& unit) { return unit.all_fits() == Unit::everything; }
-
-  template <class Visit>
-  static void each_unit(const WideUnits& wide, Visit visit) {
-    for (const Unit& unit : wide.units) {
-      if (!says_nothing(unit)) visit(unit);
-      if (unit.is(Unit::complete)) return;
-    }
-  }
-
-  uint32_t find(NameId name, uint32_t otherwise) const {
-    for (uint32_t i = 0; i < count_; ++i) {
-      if (outlines_[i].name == name) return i;
-    }
-    return otherwise;
-  }
-
-  void vote(const WideUnits& wide) {
-    each_unit(wide, [&](const Unit& unit) {
-      uint32_t place = find(unit.name(), count_);
-      if (place == count_) outlines_[count_++] = {unit.name(), 0, Unit::everything, 0, 0, 0};
-      ++votes_[place].filters;
-      for (uint32_t state = 0; state < states; ++state) votes_[place].admitting[state] += unit.fits(state);
-    });
-  }
-
-  // The types, or absence, that most admit. The few that do not are tested: they must not make all others suspect.
-  static uint8_t majority(const Votes& votes) {
-    uint32_t fits = 0;
-    for (uint32_t state = 0; state < states; ++state) fits |= (2u * votes.admitting[state] > votes.filters) << state;
-    return static_cast<uint8_t>(fits);
-  }
-
-  void admit(const WideUnits& wide, uint32_t owner) {
-    bool is_usual = true;
-    each_unit(wide, [&](const Unit& unit) {
-      is_usual &= (outlines_[find(unit.name(), 0)].fits & ~unit.all_fits()) == 0;
-    });
-    if (!is_usual) {
-      unsure_ |= uint64_t{1} << owner;
-      return;
-    }
-    each_unit(wide, [&](const Unit& unit) {
-      uint32_t place = find(unit.name(), 0);
-      outlines_[place].members |= uint64_t{1} << owner;
-      outlines_[place].refuses &= static_cast<uint8_t>(~unit.all_fits());
-      if (unit.excludes_value()) ++excluded_[place], ++total_;
-    });
-  }
-
-  void list_excluded(const Chunk& chunk) {
-    for (uint32_t i = 0, place = 0; i < count_; ++i) {
-      outlines_[i].end = static_cast<uint8_t>(place);
-      place += excluded_[i];
-    }
-    for (uint32_t owner = 0; owner < chunk.count; ++owner) {
-      if ((unsure_ >> owner & 1) != 0) continue;
-      each_unit(chunk.units[owner], [&](const Unit& unit) {
-        if (!unit.excludes_value()) return;
-        Outline& outline = outlines_[find(unit.name(), 0)];
-        hashes_[outline.end] = Digest::short_hash(unit.hash());
-        owners_[outline.end++] = static_cast<uint8_t>(owner);
-      });
-    }
-  }
-
-  uint32_t count_ = 0, total_ = 0;
-  uint64_t unsure_ = 0;
-  Outline outlines_[most_outlines];
-  Votes votes_[most_outlines];
-  uint32_t excluded_[most_outlines] = {};
-  uint16_t hashes_[most_excluded];
-  uint8_t owners_[most_excluded];
-};
 
 class Chains {
  public:
@@ -251,7 +121,7 @@ class Chains {
     Ref& ref = storage_.at<Chunk>(chunk).digest;
     if (ref == 0) return;
     const Digest& digest = storage_.at<Digest>(ref);
-    storage_.release(ref, Digest::size(digest.outlines, digest.excluded));
+    storage_.release(ref, digest.size());
     ref = 0;
   }
 

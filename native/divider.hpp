@@ -308,6 +308,19 @@ inline Unit::Mode unequal_mode(const Predicate& predicate) {
   return predicate.test != Test::text_ne && predicate.number.code != real_code ? Unit::differs_whole : Unit::differs;
 }
 
+inline Unit unit_lacking(const Term& term) {
+  const Predicate& predicate = *term.predicate;
+  const bool is_empty = predicate.literal.size == 0;  // which every text has
+  Unit unit = Unit::of(predicate.name, is_empty ? 0 : predicate.types, false, is_empty ? Unit::types_only : Unit::lacks);
+  unit.head |= Unit::exact;
+  if (is_empty) return unit;
+  PartForm form = predicate.test == Test::not_prefix   ? PartForm::beginning
+                  : predicate.test == Test::not_suffix ? PartForm::end
+                                                       : PartForm::window;
+  unit.set_part(Part::of(form, term.text(), *term.hasher));
+  return unit;
+}
+
 inline Unit unit_of(const Term& term) {
   const Predicate& predicate = *term.predicate;
   Unit unit = Unit::of(predicate.name, predicate.types, false, Unit::types_only);
@@ -340,9 +353,7 @@ inline Unit unit_of(const Term& term) {
     case Test::not_prefix:
     case Test::not_suffix:
     case Test::not_contains:
-      unit = Unit::of(predicate.name, predicate.types, false, Unit::lacks_grams);
-      unit.set_hash(grams_of(term.text()));
-      unit.head |= Unit::exact;
+      unit = unit_lacking(term);
       break;
     case Test::any: unit.head |= Unit::exact; break;
     case Test::absent:

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "hasher.hpp"
+#include "parts.hpp"
 
 namespace palio {
 
@@ -19,6 +19,7 @@ struct Attribute {
 };
 
 constexpr uint32_t absent_state = 6;  // the others are the types
+constexpr uint32_t string_state = static_cast<uint32_t>(Type::string);
 
 // What short tests need to know of a name.
 struct Glance {
@@ -29,7 +30,8 @@ struct Glance {
   bool is_narrow = false;  // whether rounding has not changed the number
   bool is_whole = false;   // whether it is a whole number, of which the hash says all
   mutable bool has_grams = false;
-  mutable uint64_t grams = 0;  // of a text, once they were asked for
+  mutable uint32_t parts = 0;  // the place of a text's parts, plus one, once they were asked for
+  mutable uint64_t grams = 0;  // likewise
 };
 
 // The attributes of one event whose names some filter mentions; found by name in constant time.
@@ -42,6 +44,7 @@ class Event {
   void clear() {
     for (const Attribute& attribute : attributes_) glances_[attribute.name] = {};
     attributes_.clear();
+    used_parts_ = 0;
   }
 
   void add(NameId name, const Value& value, const Key& key) {
@@ -81,13 +84,40 @@ class Event {
     return glance.grams;
   }
 
+  // The marks by which so many parts can be looked for in a string, or null if it is too early to make them.
+  const Marks* marks(const Glance& glance, PartForm form, const PartSizes& sizes, uint32_t asked) const {
+    return parts_of(glance).marks(attributes_[glance.place - 1].value.text, form, sizes, asked, hasher_);
+  }
+
+  // Whether a string lacks the part, as far as can be told without looking at it.
+  bool lacks(const Glance& glance, const Part& part) const {
+    const Marks* found = marks(glance, part.form, PartSizes::of(part.size), 1);
+    return found != nullptr && !(found->has(part.first) && found->has(part.last));
+  }
+
   const std::vector<Attribute>& attributes() const { return attributes_; }
-  size_t used_bytes() const { return attributes_.capacity() * sizeof(Attribute) + glances_.capacity() * sizeof(Glance); }
+
+  size_t used_bytes() const {
+    size_t bytes = attributes_.capacity() * sizeof(Attribute) + glances_.capacity() * sizeof(Glance);
+    for (const TextParts& parts : parts_) bytes += parts.used_bytes();
+    return bytes;
+  }
 
  private:
+  TextParts& parts_of(const Glance& glance) const {
+    if (glance.parts == 0) {
+      if (used_parts_ == parts_.size()) parts_.emplace_back();
+      parts_[used_parts_].clear();
+      glance.parts = static_cast<uint32_t>(++used_parts_);
+    }
+    return parts_[glance.parts - 1];
+  }
+
   Hasher hasher_;
   std::vector<Attribute> attributes_;
   std::vector<Glance> glances_ = std::vector<Glance>(1);  // by name
+  mutable std::vector<TextParts> parts_;  // of which the first ones are in use
+  mutable size_t used_parts_ = 0;
 };
 
 }  // namespace palio

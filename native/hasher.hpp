@@ -79,16 +79,31 @@ class Hasher {
   uint64_t word(uint64_t word, uint64_t kind) const { return mix(word ^ start_, kind ^ factor_); }
 
   uint64_t text(std::string_view text) const {
-    const char* at = text.data();
-    size_t left = text.size();
     uint64_t hash = start_;
-    while (left > 8) {
-      hash = mix(hash ^ load_bytes(at, 8), factor_);
-      at += 8;
-      left -= 8;
-    }
-    return mix(hash ^ load_bytes(at, left), factor_ ^ (hash_a + text.size()));
+    size_t done = 0;
+    for (; text.size() - done > 8; done += 8) hash = extend_by_word(hash, load_bytes(text.data() + done, 8));
+    return finish(hash, load_bytes(text.data() + done, text.size() - done), text.size());
   }
+
+  // The same read from the end, word by word.
+  uint64_t text_backwards(std::string_view text) const {
+    uint64_t hash = start_;
+    size_t left = text.size();
+    for (; left > 8; left -= 8) hash = extend_by_word(hash, load_bytes(text.data() + left - 8, 8));
+    return finish(hash, load_bytes(text.data(), left), text.size());
+  }
+
+  // The steps of which these are made.
+  uint64_t start() const { return start_; }
+  uint64_t extend_by_word(uint64_t hash, uint64_t word) const { return mix(hash ^ word, factor_); }
+  uint64_t finish(uint64_t hash, uint64_t word, size_t size) const { return mix(hash ^ word, factor_ ^ (hash_a + size)); }
+
+  // A window of a text, as long as a power of two: longer ones are joined from their halves.
+  uint64_t window(const char* data, size_t size) const {
+    return size <= 8 ? short_window(data, size) : join(window(data, size / 2), window(data + size / 2, size / 2));
+  }
+  uint64_t short_window(const char* data, size_t size) const { return word(load_bytes(data, size), size); }
+  uint64_t join(uint64_t left, uint64_t right) const { return word(left, right); }
 
   // Different numbers of one code have different hashes.
   uint64_t number(uint64_t bits, uint32_t code) const {

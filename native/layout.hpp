@@ -39,11 +39,12 @@ struct NameObject {
 // absence, must be one of those that fit, and then there may be a range of numbers or a hash.
 struct Unit {
   uint32_t head;
-  uint32_t low, high;  // bounds rounded to 32 bits, or the two halves of a hash or of the bits of a text
+  uint32_t low, high;  // bounds rounded to 32 bits, the two halves of a hash or of the bits of a text, or a part
 
   // differs_whole: from a whole number, a time or a boolean, of which a hash says all
-  // grams, lacks_grams: a text must have, or need not have, pairs of bytes that a part of it would have
-  enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams, lacks_grams };
+  // grams: a text must have the pairs of bytes that a part of it has
+  // lacks: it must not have a part
+  enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams, lacks };
 
   static constexpr uint8_t everything = 0x7F;  // all types, and absence
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
@@ -64,13 +65,25 @@ struct Unit {
   bool excludes_value() const { return mode() == differs || mode() == differs_whole; }
   bool is(uint32_t flag) const { return (head & flag) != 0; }
   uint64_t hash() const { return static_cast<uint64_t>(high) << 32 | low; }
+
+  Part part() const {
+    return {static_cast<PartForm>(high >> part_form_shift), high & ((1u << part_form_shift) - 1),
+            static_cast<uint16_t>(low), static_cast<uint16_t>(low >> 16)};
+  }
+
   float lo() const { return as_float(low); }
   float hi() const { return as_float(high); }
 
   void set_hash(uint64_t hash) { low = static_cast<uint32_t>(hash), high = static_cast<uint32_t>(hash >> 32); }
+  void set_part(const Part& part) {
+    low = part.first | static_cast<uint32_t>(part.last) << 16;
+    high = static_cast<uint32_t>(part.form) << part_form_shift | part.size;
+  }
   void set_range(float lo, float hi) { std::memcpy(&low, &lo, 4), std::memcpy(&high, &hi, 4); }
 
  private:
+  static constexpr uint32_t part_form_shift = 30;
+
   static float as_float(uint32_t bits) {
     float value;
     std::memcpy(&value, &bits, 4);
@@ -155,25 +168,33 @@ struct Outline {
   uint64_t members;        // bit i: filter i says something about the name
 };
 static_assert(sizeof(Outline) == 16);
-constexpr uint32_t most_outlines = 64;
+constexpr uint32_t most_outlines = 64;  // of either kind, in a digest
 constexpr uint32_t most_excluded = chunk_capacity * wide_units;
 
+// The parts, of one form and, if they are windows, of one size, that some filters of a chunk exclude for a name.
+struct PartOutline {
+  NameId name;
+  PartForm form;
+  PartSizes sizes;
+  uint32_t end;  // of the excluded parts; they begin where those of the part outline before it end
+  uint32_t padding;
+};
+static_assert(sizeof(PartOutline) == 32);
+
 struct Digest {
-  uint32_t outlines;  // which follow, then for each excluded value 16 bits of its hash, then the places of the filters
+  uint32_t outlines;  // which follow, then part outlines, then for each excluded value or part 16 bits of its hash (the
+  uint32_t parts;     // values first), then the places of their filters
   uint32_t excluded;
+  uint32_t padding;
   uint64_t unsure;    // bit i: filter i has to be tested on its own
-  uint64_t padding[2];
+  uint64_t more_padding;
 
   static constexpr uint32_t lanes = 8;  // hashes are compared in eights, so as many more can be read
 
-  // The upper bits, in which all bits of a value have had their say.
-  static uint16_t short_hash(uint64_t hash) { return static_cast<uint16_t>(hash >> 48); }
-
-  static size_t hashes_offset(size_t outlines) { return sizeof(Digest) + outlines * sizeof(Outline); }
-  static size_t owners_offset(size_t outlines, size_t excluded) {
-    return hashes_offset(outlines) + (excluded + lanes) * sizeof(uint16_t);
-  }
-  static size_t size(size_t outlines, size_t excluded) { return owners_offset(outlines, excluded) + excluded; }
+  size_t parts_offset() const { return sizeof(Digest) + outlines * sizeof(Outline); }
+  size_t hashes_offset() const { return parts_offset() + parts * sizeof(PartOutline); }
+  size_t owners_offset() const { return hashes_offset() + (excluded + lanes) * sizeof(uint16_t); }
+  size_t size() const { return owners_offset() + excluded; }
 };
 static_assert(sizeof(Digest) == 32);
 

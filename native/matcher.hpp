@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "allowance.hpp"
+#include "digest.hpp"
 #include "ways.hpp"
 
 namespace palio {
@@ -153,7 +154,7 @@ class Matcher {
 
   // All filters of the chunk match, except those that do not by their types, and suspects that turn out not to.
   void scan_digest(const Chunk& chunk, uint32_t count, Ref ref) {
-    auto [suspect, out] = decide(ref);
+    auto [suspect, out] = decide(*view_, ref, event);
     suspect &= ~uint64_t{0} >> (chunk_capacity - count);
     tested_ += static_cast<uint32_t>(__builtin_popcountll(suspect));
     for (uint64_t left = suspect; left != 0; left &= left - 1) {
@@ -171,43 +172,6 @@ class Matcher {
       found += (out >> i & 1) == 0;
     }
     found_count_ = static_cast<size_t>(found - found_.data());
-  }
-
-  struct Decision {
-    uint64_t suspect, out;  // filters that have to be tested, and that do not match; all others do
-  };
-
-  Decision decide(Ref ref) const {
-    const Digest digest = view_->at<Digest>(ref);
-    const uint32_t excluded = digest.excluded;
-    if (digest.outlines > most_outlines || excluded > most_excluded) View::damaged();
-    const uint8_t* bytes = view_->bytes(ref, 0, Digest::size(digest.outlines, excluded));
-    const Outline* outlines = reinterpret_cast<const Outline*>(bytes + sizeof(Digest));
-    const uint16_t* hashes = reinterpret_cast<const uint16_t*>(bytes + Digest::hashes_offset(digest.outlines));
-    const uint8_t* owners = bytes + Digest::owners_offset(digest.outlines, excluded);
-    uint64_t suspect = digest.unsure, out = 0;
-    for (uint32_t i = 0, at = 0; i < digest.outlines; ++i) {
-      const Outline& outline = outlines[i];
-      const Glance& glance = event.glance(outline.name);
-      const uint16_t hash = Digest::short_hash(glance.hash);
-      const uint32_t end = outline.end;
-      if (end > excluded) View::damaged();
-      if ((outline.refuses >> glance.state & 1) != 0) {
-        out |= outline.members;
-      } else if ((outline.fits >> glance.state & 1) == 0) {
-        suspect |= outline.members;
-      }
-      for (uint32_t left; at < end; at += std::min(left, Digest::lanes)) {
-        left = end - at;
-        uint32_t equal = equal_among_eight(hashes + at, hash);
-        if (left < Digest::lanes) equal &= (1u << left) - 1;
-        for (; equal != 0; equal &= equal - 1) {
-          suspect |= uint64_t{1} << (owners[at + static_cast<uint32_t>(__builtin_ctz(equal))] % chunk_capacity);
-        }
-      }
-    }
-    out &= ~digest.unsure;  // of those it knows nothing, whatever it says of others that were there
-    return {suspect & ~out, out};
   }
 
   bool passes(const Chunk& chunk, uint32_t place) {
@@ -238,14 +202,16 @@ class Matcher {
       case Unit::equal: return {fits && glance.hash == unit.hash(), false};
       case Unit::differs: return {fits, is_exact && glance.hash != unit.hash()};
       case Unit::differs_whole: return {fits && !(glance.is_whole && glance.hash == unit.hash()), is_exact};
-      case Unit::grams: return {fits && !lacks(glance, unit), false};
-      case Unit::lacks_grams: return {fits, is_exact && fits && lacks(glance, unit)};
+      case Unit::grams: return {fits && (unit.hash() & ~event.grams(glance)) == 0, false};
+      case Unit::lacks: return {fits, is_exact && fits && lacks_part(glance, unit.part())};
       default: return {fits, is_exact};
     }
   }
 
-  // Whether the text cannot have the part that the unit was made from.
-  bool lacks(const Glance& glance, const Unit& unit) const { return (unit.hash() & ~event.grams(glance)) != 0; }
+  bool lacks_part(const Glance& glance, const Part& part) const {
+    if (glance.state != string_state || !is_sound_part(part.form, part.size)) View::damaged();
+    return event.lacks(glance, part);
+  }
 
   bool record_holds(Slot slot) {
     if (slot >= view_->slots) View::damaged();
