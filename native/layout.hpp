@@ -211,6 +211,20 @@ inline uint32_t equal_among_eight(const uint16_t* numbers, uint16_t wanted) {
 #endif
 }
 
+// Bit i: byte i of 64, each zero or one, is one.
+inline uint64_t bits_of_bytes(const uint8_t* bytes) {
+  uint64_t bits = 0;
+#ifdef __SSE2__
+  for (uint32_t i = 0; i < 64; i += 16) {
+    __m128i ones = _mm_slli_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes + i)), 7);
+    bits |= static_cast<uint64_t>(static_cast<uint32_t>(_mm_movemask_epi8(ones))) << i;
+  }
+#else
+  for (uint32_t i = 0; i < 64; ++i) bits |= static_cast<uint64_t>(bytes[i]) << i;
+#endif
+  return bits;
+}
+
 enum class Way : uint8_t { equal, cell, lower, upper, prefix, suffix, contains, name, group, pair };
 constexpr size_t ways = 10;
 

@@ -61,32 +61,43 @@ struct BodyVisitor {
   void payload(std::string_view, std::string_view) {}
 };
 
-// Sorts slots, each of which occurs once.
-inline void sort_slots(Slot* begin, Slot* end, std::vector<uint64_t>& bits) {
-  if (std::is_sorted(begin, end)) return;
-  size_t count = static_cast<size_t>(end - begin);
-  if (count < 512) return std::sort(begin, end);
-  Slot greatest = 0;
-  for (Slot* at = begin; at != end; ++at) greatest = std::max(greatest, *at);
-  size_t words = greatest / 64 + 1;
-  if (words > count) return std::sort(begin, end);
-  // Many of a narrow range: mark them and read the marks in order.
-  bits.assign(words, 0);
-  for (Slot* at = begin; at != end; ++at) bits[*at / 64] |= uint64_t{1} << (*at % 64);
-  Slot* at = begin;
-  for (size_t word = 0; word < words; ++word) {
-    const Slot first = static_cast<Slot>(word * 64);
-    if (bits[word] == ~uint64_t{0}) {  // all of them: no need to look at each
-      for (Slot i = 0; i < 64; ++i) at[i] = first + i;
-      at += 64;
-      continue;
-    }
-    for (uint64_t left = bits[word]; left != 0; left &= left - 1) {
-      *at++ = first + static_cast<Slot>(__builtin_ctzll(left));
-    }
+// Brings slots, each of which occurs once, into order.
+class SlotSorter {
+ public:
+  void sort(Slot* begin, Slot* end) {
+    if (std::is_sorted(begin, end)) return;
+    size_t count = static_cast<size_t>(end - begin);
+    if (count < 512) return std::sort(begin, end);
+    Slot greatest = 0;
+    for (Slot* at = begin; at != end; ++at) greatest = std::max(greatest, *at);
+    size_t words = greatest / 64 + 1;
+    if (words > count) return std::sort(begin, end);
+    // Many of a narrow range: mark them and read the marks in order. Each has a byte, not a bit, because neighbours
+    // would have to wait for one another.
+    marks_.assign(words * 64, 0);
+    for (Slot* at = begin; at != end; ++at) marks_[*at] = 1;
+    Slot* at = begin;
+    for (size_t word = 0; word < words; ++word) at = read(word, at);
+    if (at != end) View::damaged();  // a sound index finds each filter once
   }
-  if (at != end) View::damaged();  // a sound index finds each filter once
-}
+
+  size_t used_bytes() const { return marks_.capacity(); }
+
+ private:
+  // Writes the slots that are marked among 64.
+  Slot* read(size_t word, Slot* at) const {
+    const Slot first = static_cast<Slot>(word * 64);
+    uint64_t marked = bits_of_bytes(&marks_[first]);
+    if (marked == ~uint64_t{0}) {  // all of them: no need to look at each
+      for (Slot i = 0; i < 64; ++i) at[i] = first + i;
+      return at + 64;
+    }
+    for (; marked != 0; marked &= marked - 1) *at++ = first + static_cast<Slot>(__builtin_ctzll(marked));
+    return at;
+  }
+
+  std::vector<uint8_t> marks_;
+};
 
 // What one call needs for itself.
 class Workspace {
@@ -100,7 +111,7 @@ class Workspace {
   void run(const View& view, bool only_one) {
     matcher.match(view, only_one);
     Slot *begin = matcher.found(), *end = begin + matcher.found_count();
-    sort_slots(begin, end, bits_);
+    sorter_.sort(begin, end);
     begin_ = begin, end_ = end;
     if (begin_ != end_ && end_[-1] >= view.slots) View::damaged();
     has_ids_ = view.has_generations;
@@ -118,7 +129,7 @@ class Workspace {
   void skip() { end_ = begin_, has_ids_ = false; }
 
   size_t count() const { return static_cast<size_t>(end_ - begin_); }
-  size_t used_bytes() const { return matcher.used_bytes() + (ids_.capacity() + bits_.capacity()) * sizeof(uint64_t); }
+  size_t used_bytes() const { return matcher.used_bytes() + ids_.capacity() * sizeof(uint64_t) + sorter_.used_bytes(); }
 
   // Calls visit(begin, end) with what the event met, ascending. Slots that were never used again are ids as they are.
   template <class Visit>
@@ -128,7 +139,8 @@ class Workspace {
 
  private:
   const Slot *begin_ = nullptr, *end_ = nullptr;
-  std::vector<uint64_t> ids_, bits_;
+  std::vector<uint64_t> ids_;
+  SlotSorter sorter_;
   bool has_ids_ = false;
 };
 

@@ -293,7 +293,7 @@ def test_the_command_prints_json() -> None:
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["benchmark"] == "match"
-    assert {row["workload"] for row in report["results"]} == {"W1", "W5a", "W5b"}
+    assert {row["workload"] for row in report["results"]} == {"W1", "W5a", "W5b", "W5c"}
     assert {row["filters"] for row in report["results"]} == {20, 60}
     assert {row["engine"] for row in report["results"]} == set(match.ENGINES)
     assert {row["mode"] for row in report["results"]} == set(match.MODES)
@@ -315,7 +315,7 @@ def test_the_command_prints_tables() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workload", "W9"], "'W9' is none of W1, W1e, W2, W3, W3e, W4, W5a, W5b, W5"),
+        (["--workload", "W9"], "'W9' is none of W1, W1e, W2, W3, W3e, W4, W5a, W5b, W5c, W5"),
         (["--workload", "W1,"], "'' is none of W1"),
         (["--engine", "index,magic"], "'magic' is none of index, linear, counting, pairhash"),
         (["--mode", "stream"], "'stream' is none of single, encoded, batch"),

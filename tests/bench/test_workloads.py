@@ -12,7 +12,7 @@ from palio import Filter, Notification, Operator, codec
 from palio.bench._baselines import Linear
 from palio.bench.workloads import WORKLOADS, encode, record_batch
 
-HOSTILE = ["W5a", "W5b"]
+HOSTILE = ["W5a", "W5b", "W5c"]
 
 
 def matches_per_event(name: str, filters: int, events: int) -> float:
@@ -135,3 +135,5 @@ def test_hostile_filters_offer_nothing_to_divide_by() -> None:
     assert all(shared == {c for c in each if c.operator is Operator.EQ} for each in WORKLOADS["W5a"].filters(300))
     operators = {c.operator for each in WORKLOADS["W5b"].filters(300) for c in each}
     assert operators == {Operator.ANY, Operator.NE}
+    operators = {c.operator for each in WORKLOADS["W5c"].filters(300) for c in each}
+    assert operators == {Operator.NOT_PREFIX, Operator.NOT_SUFFIX, Operator.NOT_CONTAINS}

@@ -355,6 +355,20 @@ def _w5b_value(random: Random, i: int) -> Value:
     return f"v{random.randrange(1000)}" if i % 2 else random.randrange(1000)
 
 
+def _w5c_filters(random: Random, _size: int) -> Iterator[tuple[Constraint, ...]]:
+    pool = _Pool()
+    while True:
+        words = f"{_VOCABULARY[_ANY_WORD(random)]} {_VOCABULARY[_ANY_WORD(random)]}"
+        place = f"{_site(random)}{_section(random)}/{random.randrange(100)}/"
+        found = [pool("text", "!*", words), pool("url", "!>*", place), pool("url", "!*<", words.replace(" ", "-"))]
+        yield tuple(random.sample(found, random.randint(1, 2)))
+
+
+def _w5c_events(random: Random, size: int) -> Iterator[Attributes]:
+    for event in _w4_events(random, size):
+        yield event | {"text": " ".join(_VOCABULARY[_ANY_WORD(random)] for _ in range(80))}
+
+
 _ALL = (
     Workload(
         "W1",
@@ -381,6 +395,9 @@ _ALL = (
         "W5a", "hostile: all filters share their equality, and the rest mostly holds", _w5a_filters, _w5a_events, True
     ),
     Workload("W5b", "hostile: any and != only, nearly all filters match", _w5b_filters, _w5b_events, True),
+    Workload(
+        "W5c", "hostile: parts that texts must not have, in addresses and long texts", _w5c_filters, _w5c_events, True
+    ),
 )
 WORKLOADS: dict[str, Workload] = {workload.name: workload for workload in _ALL}
 """By name."""

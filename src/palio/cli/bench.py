@@ -113,7 +113,7 @@ def _numbers_of_filters(_context: click.Context, _option: click.Parameter, given
 def match(workloads: list[str], filters: list[int], engines: list[str] | None, modes: list[str], as_json: bool) -> None:
     """Which of many filters match an event: events per second of one thread, and what keeping the filters costs.
 
-    Workloads: W1 two equalities and a range, W2 stock ticks, W3 ranges, W4 strings, W5 hostile (W5a and W5b); W1e and
+    Workloads: W1 two equalities and a range, W2 stock ticks, W3 ranges, W4 strings, W5 hostile (W5a to W5c); W1e and
     W3e match two filters an event at every size. Options that name things may be repeated or name several with commas.
 
     Modes of the index: single calls from Python with notifications, or with encoded bodies; a batch of events in a
