@@ -65,9 +65,10 @@ struct PartSizes {
 class Marks {
  public:
   void clear(size_t expected) {
-    bits_ = least_bits;
-    while (bits_ < most_bits && (size_t{1} << bits_) < 64 * expected) ++bits_;
-    words_.assign((size_t{1} << bits_) / 64, 0);
+    uint32_t bits = least_bits;
+    while (bits < most_bits && (size_t{1} << bits) < 64 * expected) ++bits;
+    words_.assign((size_t{1} << bits) / 64, 0);
+    bits_ = bits;  // not before there is room for so many
   }
 
   void set(uint64_t hash) {
@@ -128,8 +129,9 @@ class TextParts {
     sizes.add(wanted);
     size_t longest = std::min<size_t>(sizes.longest, text.size());
     if (!can_pay(longest)) return nullptr;
-    made = sizes;
+    made = {};  // should there be no memory
     marks.clear(longest);
+    made = sizes;
     if (form == PartForm::end) {
       const char* end = text.data() + text.size();
       mark_ends(marks, sizes.remainders, longest, hasher, [&](size_t at, size_t size) {

@@ -19,6 +19,7 @@ namespace palio::fuzz {
 inline std::vector<std::string> some_texts() {
   std::vector<std::string> texts = {"", "a", "ab", "abc", "alarm", "https://example.org/a/b?c", std::string(40, 'x')};
   for (int i = 0; i < 60; ++i) texts.push_back("https://example.org/" + std::to_string(i * i * 7919) + "/" + std::to_string(i));
+  for (size_t i = 0; i < 6; ++i) texts.push_back(texts[7 + i] + texts[20 + i] + texts[i] + texts[30 + i] + texts[9 * i]);
   return texts;
 }
 
@@ -36,6 +37,13 @@ inline Value any_value(std::mt19937& random) {
   }
 }
 
+// An operator that few events fail.
+inline Operator excluding(std::mt19937& random, bool is_string) {
+  if (random() % 4 == 0) return Operator::any;
+  constexpr Operator all[] = {Operator::ne, Operator::not_prefix, Operator::not_suffix, Operator::not_contains};
+  return all[is_string ? random() % 4 : 0];
+}
+
 // The constraints of one filter on a few names: of any operators, or of those that nothing divides.
 inline std::vector<Constraint> any_constraints(Index& index, std::mt19937& random, bool exclude_little = false) {
   std::vector<Constraint> constraints;
@@ -45,7 +53,7 @@ inline std::vector<Constraint> any_constraints(Index& index, std::mt19937& rando
     constraint.types = (type & number_types) != 0 ? number_types : type;
     bool is_string = constraint.literal.type == Type::string;
     constraint.op = static_cast<Operator>(random() % (is_string ? 14 : 6));
-    if (exclude_little) constraint.op = random() % 4 == 0 ? Operator::any : Operator::ne;
+    if (exclude_little) constraint.op = excluding(random, is_string);
     if (constraint.op >= Operator::any) constraint.types = all_types;
     constraints.push_back(constraint);
   }
