@@ -144,6 +144,16 @@ def test_more_outlines_of_parts_than_a_digest_has_room_for(names: int) -> None:
     Twins(filters).check([*events, Notification(n0="other"), Notification(n0=5)])
 
 
+@pytest.mark.parametrize("length", [2, 3])
+def test_more_outlines_of_parts_than_filters(length: int) -> None:
+    filters = [
+        Filter([Constraint(f"n{i % 50}", operator, f"part{i}" * (1 + i % 7)) for operator in OPERATORS[:length]])
+        for i in range(400)
+    ]
+    events = [Notification({f"n{n}": f"part{i}" * 8 for n in range(50)}) for i in range(0, 400, 37)]
+    Twins(filters).check(events)
+
+
 def test_windows_of_all_sizes_at_once() -> None:
     filters = [lacking("!*", word(i) * (1 + i % 120)) for i in range(600)]
     Twins(filters).check([Notification(x=word(i) * 130) for i in range(0, 600, 41)])
@@ -161,4 +171,8 @@ def test_what_an_event_prepares_counts_as_memory() -> None:
     index = FilterIndex(lacking("!*", f"{word(i)}{word(i)}") for i in range(300))
     before = index.memory_usage()
     index.match(Notification(x="a" * 2_000))
-    assert index.memory_usage() - before > 8 * 2_000  # a number for each window, beside the marks
+    after = index.memory_usage()
+    assert after - before > 8 * 2_000  # a number for each window, beside the marks
+    for _ in range(50):
+        index.match(Notification(x="a" * 2_000))
+    assert index.memory_usage() == after
