@@ -296,6 +296,13 @@ inline nb::object to_error(const ColumnFailure& failure) {
   return errors.attr(error)(failure.has_column() ? place + nb::str(": ") + problem : problem);
 }
 
+inline nb::object to_error(const DecodeFailure& failure) {
+  nb::module_ errors = nb::module_::import_("palio.errors");
+  nb::object path = to_str(failure.path()), problem = to_str(failure.problem());
+  if (failure.limit() == nullptr) return errors.attr("DecodeError")(problem, path);
+  return errors.attr("DecodeLimitError")(failure.limit(), failure.allowed(), problem, path);
+}
+
 inline void raise_column_failure(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);

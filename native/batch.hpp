@@ -1,6 +1,7 @@
 // Matching the rows of a batch, without the interpreter and with the index free for others every few rows.
 #pragma once
 
+#include <exception>
 #include <limits>
 #include <string>
 #include <vector>
@@ -74,6 +75,43 @@ class CountSink {
   void take(int64_t, const Workspace& workspace) { counts.push_back(static_cast<int64_t>(workspace.count())); }
 };
 
+// How often each filter is met, by id, added to what the caller has counted so far.
+class TallySink {
+ public:
+  TallySink(int64_t* counts, uint64_t size) : counts_(counts), size_(size) {}
+
+  void begin(int64_t) {}
+  int64_t first_row() const { return 0; }
+  bool is_full() const { return false; }
+
+  void take(int64_t, const Workspace& workspace) {
+    workspace.visit([&](auto begin, auto end) {
+      if (begin != end && end[-1] >= size_) throw CapacityFailure("counts", size_, end[-1] + 1, "counts needed");
+      for (auto at = begin; at != end; ++at) ++counts_[*at];
+    });
+  }
+
+ private:
+  int64_t* counts_;
+  uint64_t size_;
+};
+
+// Rows that cannot be read, and why.
+struct Skipped {
+  std::vector<int64_t> rows;
+  std::vector<std::exception_ptr> failures;
+
+  template <class Failure>
+  void add(int64_t row, const Failure& failure) {
+    failures.push_back(std::make_exception_ptr(failure));
+    rows.push_back(row);
+  }
+
+  void drop_after(int64_t row) {
+    for (; !rows.empty() && rows.back() > row; rows.pop_back()) failures.pop_back();
+  }
+};
+
 // One column an attribute; null is absence.
 class AttributeRows {
  public:
@@ -119,12 +157,7 @@ class BodyRows {
           .in(std::string(batch_.name(column_)));
     }
     BodyVisitor visitor{view, event};
-    try {
-      read_body(reinterpret_cast<const uint8_t*>(value.text.data()), value.text.size(), limits_, visitor);
-    } catch (const DecodeFailure& failure) {
-      std::string place = "row " + std::to_string(row);
-      throw failure.at(failure.path().empty() ? place : place + ": " + failure.path());
-    }
+    read_body(reinterpret_cast<const uint8_t*>(value.text.data()), value.text.size(), limits_, visitor);
     return true;
   }
 
@@ -134,8 +167,26 @@ class BodyRows {
   BodyLimits limits_;
 };
 
+// Reads a row; false if it is no event. One with values that cannot be read is skipped, if the caller wants to know which.
+template <class Rows>
+bool read_row(const Rows& rows, const View& view, int64_t row, Event& event, Skipped* skipped) {
+  using Code = ColumnFailure::Code;
+  event.clear();
+  try {
+    return rows.read(view, row, event);
+  } catch (const ColumnFailure& failure) {
+    if (skipped == nullptr || (failure.code() != Code::value && failure.code() != Code::limit)) throw;
+    skipped->add(row, failure.in(failure.column()));
+  } catch (const DecodeFailure& failure) {
+    std::string place = "row " + std::to_string(row);
+    if (skipped == nullptr) throw failure.at(failure.path().empty() ? place : place + ": " + failure.path());
+    skipped->add(row, failure);
+  }
+  return false;
+}
+
 template <class Rows, class Sink>
-void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
+void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink, Skipped* skipped) {
   constexpr int64_t at_once = 64;
   sink.begin(count);
   std::unique_ptr<Workspace> workspace = shared.take_workspace();
@@ -147,9 +198,7 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink) {
       bool is_event = false;
       rows.resolve(view);
       for (int64_t end = std::min(row + at_once, count); row < end && !sink.is_full(); ++row) {
-        Event& event = workspace->matcher.event;
-        event.clear();
-        is_event = rows.read(view, row, event);
+        is_event = read_row(rows, view, row, workspace->matcher.event, skipped);
         if (is_event) {
           workspace->run(view, false);
           ++events;

@@ -81,12 +81,7 @@ void raise_as_python(const std::exception_ptr& pointer, void*) {
   try {
     std::rethrow_exception(pointer);
   } catch (const palio::DecodeFailure& failure) {
-    nb::module_ errors = nb::module_::import_("palio.errors");
-    nb::object path = to_str(failure.path());
-    nb::object error =
-        failure.limit() != nullptr
-            ? errors.attr("DecodeLimitError")(failure.limit(), failure.allowed(), to_str(failure.problem()), path)
-            : errors.attr("DecodeError")(to_str(failure.problem()), path);
+    nb::object error = palio::python::to_error(failure);
     PyErr_SetObject(error.type().ptr(), error.ptr());
   } catch (const palio::FileFailure& failure) {
     PyErr_SetString(nb::module_::import_("palio.errors").attr("FileFormatError").ptr(), failure.what());

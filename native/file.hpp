@@ -121,6 +121,14 @@ inline View view_of_file(const uint8_t* data, size_t size) {
   return view;
 }
 
+// Whether the contents are what was written; reads all of the file.
+inline bool is_whole_file(const View& view, const void* data) {
+  uint64_t content = hash_bytes(view.arena, view.arena_size) ^
+                     hash_bytes(view.buckets, view.table.buckets * sizeof(Bucket)) ^
+                     hash_bytes(view.places, view.slots * sizeof(Place));
+  return content == static_cast<const FileHeader*>(data)->content_hash;
+}
+
 // A file mapped for reading.
 class MappedFile {
  public:
@@ -153,13 +161,7 @@ class MappedFile {
   const void* data() const { return data_; }
   size_t size() const { return size_; }
 
-  // Whether the contents are what was written; reads all of the file.
-  bool is_whole() const {
-    uint64_t content = hash_bytes(view_.arena, view_.arena_size) ^
-                       hash_bytes(view_.buckets, view_.table.buckets * sizeof(Bucket)) ^
-                       hash_bytes(view_.places, view_.slots * sizeof(Place));
-    return content == header().content_hash;
-  }
+  bool is_whole() const { return is_whole_file(view_, data_); }
 
  private:
   const FileHeader& header() const { return *static_cast<const FileHeader*>(data_); }

@@ -9,6 +9,7 @@
 #include "arrow_binding.hpp"
 #include "batch.hpp"
 #include "convert.hpp"
+#include "reread.hpp"
 
 namespace nb = nanobind;
 
@@ -77,6 +78,31 @@ void within(uint64_t actual, const char* limit, uint64_t allowed, const char* wh
   if (actual > allowed) throw CapacityFailure(limit, allowed, actual, what);
 }
 
+// Numbers of 64 bits in an object of Python's that can be written to.
+class WritableNumbers {
+ public:
+  explicit WritableNumbers(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_WRITABLE | PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+      PyErr_Clear();
+      raise("CallerError", "counts: no writable array of 64-bit integers");
+    }
+    std::string_view format(view_.format == nullptr ? "B" : view_.format);
+    if (view_.itemsize != 8 || view_.ndim != 1 || (format != "q" && format != "l")) {
+      PyBuffer_Release(&view_);
+      raise("CallerError", "counts: no writable array of 64-bit integers");
+    }
+  }
+  WritableNumbers(const WritableNumbers&) = delete;
+  WritableNumbers& operator=(const WritableNumbers&) = delete;
+  ~WritableNumbers() { PyBuffer_Release(&view_); }
+
+  int64_t* data() { return static_cast<int64_t*>(view_.buf); }
+  uint64_t size() const { return static_cast<uint64_t>(view_.len) / sizeof(int64_t); }
+
+ private:
+  Py_buffer view_;
+};
+
 class PyIndex {
  public:
   explicit PyIndex(uint64_t seed) : shared_(Hasher(seed)) {}
@@ -93,23 +119,41 @@ class PyIndex {
     check_writable();
     std::vector<Pending> pending;
     for (nb::handle filter : nb::iter(filters)) pending.push_back(read(filter, limits));
-    std::vector<uint64_t> ids;
-    ids.reserve(pending.size());
-    try {
-      for (size_t begin = 0; begin < pending.size(); begin += 256) {  // others get their turn in between
-        writing(shared_.lock, [&] {
-          for (size_t i = begin; i < std::min(begin + 256, pending.size()); ++i) ids.push_back(insert(pending[i]));
-        });
-      }
-    } catch (...) {
-      writing(shared_.lock, [&] {
-        for (uint64_t id : ids) {
-          if (shared_.index().contains(id)) shared_.index().remove(id);
-        }
-      });
-      throw;
-    }
+    auto locked = [&](auto work) { writing(shared_.lock, work); };
+    auto ids = insert_all(pending.size(), [&](size_t i) { return insert(pending[i]); }, locked);
     return to_list(ids.begin(), ids.end());
+  }
+
+  // Adds the filters of a dumped index, without making Python objects of them; all or nothing.
+  ResultColumn add_dumped(const nb::bytes& dumped, const FilterLimits& limits) {
+    check_writable();
+    nb::gil_scoped_release release;
+    const uint8_t* data = reinterpret_cast<const uint8_t*>(dumped.c_str());
+    std::vector<Bucket> aligned;  // a copy, should the bytes not lie where structures can be read
+    if (reinterpret_cast<uintptr_t>(data) % alignof(Bucket) != 0) {
+      aligned.resize(dumped.size() / sizeof(Bucket) + 1);
+      data = static_cast<const uint8_t*>(std::memcpy(aligned.data(), data, dumped.size()));
+    }
+    const View view = view_of_file(data, dumped.size());
+    if (!is_whole_file(view, data)) throw FileFailure("damaged: its checksum is not what was written");
+    const FilterSource source(view);
+    const std::vector<Slot> slots = source.slots();
+    Compiled filter;
+    for (Slot slot : slots) {
+      source.read(slot, filter);
+      check_limits(source, filter, limits);
+    }
+    auto insert_one = [&](size_t i) {
+      source.read(slots[i], filter);
+      return source.add_to(shared_.index(), filter);
+    };
+    auto locked = [&](auto work) {
+      std::unique_lock<FairLock> hold(shared_.lock);
+      work();
+    };
+    Buffer<int64_t> ids;
+    for (uint64_t id : insert_all(slots.size(), insert_one, locked)) ids.push_back(static_cast<int64_t>(id));
+    return ResultColumn(std::move(ids));
   }
 
   void remove(uint64_t id) {
@@ -162,22 +206,34 @@ class PyIndex {
     return result(*workspace, false);
   }
 
-  // Rows, ids, and where to go on: a row and an id, or -1 and 0.
+  // Rows, ids, where to go on (a row and an id, or -1 and 0), and what was skipped.
   nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, uint64_t most,
-                        int64_t after_row, uint64_t after_id) {
+                        int64_t after_row, uint64_t after_id, bool skip_unreadable) {
     PairSink sink(most, after_row, after_id);
-    run_batch(object, bodies, limits, sink);
+    Skipped skipped;
+    run_batch(object, bodies, limits, sink, skip_unreadable ? &skipped : nullptr);
     sink.shrink();
     int64_t row = sink.is_full() ? (sink.rows.empty() ? after_row : sink.last_row()) : -1;
     int64_t id = sink.is_full() ? (sink.ids.empty() ? static_cast<int64_t>(after_id) : sink.last_id()) : 0;
+    if (sink.is_full()) skipped.drop_after(row);  // the next call comes there again
     nb::object rows = nb::cast(ResultColumn(std::move(sink.rows))), ids = nb::cast(ResultColumn(std::move(sink.ids)));
-    return nb::make_tuple(rows, ids, row, id);
+    return nb::make_tuple(rows, ids, row, id, to_errors(skipped));
   }
 
   ResultColumn match_counts(nb::handle object, nb::handle bodies, const BatchLimits& limits) {
     CountSink sink;
-    run_batch(object, bodies, limits, sink);
+    run_batch(object, bodies, limits, sink, nullptr);
     return ResultColumn(std::move(sink.counts));
+  }
+
+  // Adds to counts of 64 bits, one for each id; returns what was skipped.
+  nb::list tally(nb::handle object, nb::handle bodies, nb::handle counts, const BatchLimits& limits,
+                 bool skip_unreadable) {
+    WritableNumbers numbers(counts);
+    TallySink sink(numbers.data(), numbers.size());
+    Skipped skipped;
+    run_batch(object, bodies, limits, sink, skip_unreadable ? &skipped : nullptr);
+    return to_errors(skipped);
   }
 
   size_t size() {
@@ -221,7 +277,7 @@ class PyIndex {
 
  private:
   template <class Sink>
-  void run_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, Sink& sink) {
+  void run_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, Sink& sink, Skipped* skipped) {
     bool has_bodies = !bodies.is_none();
     std::string column = has_bodies ? std::string(utf8(bodies.ptr())) : std::string();
     // A body is a document of its own, not a value.
@@ -232,13 +288,13 @@ class PyIndex {
       throw CapacityFailure("rows", most_rows, static_cast<uint64_t>(batch.rows()), "rows in one batch");
     }
     nb::gil_scoped_release release;
-    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), sink);
+    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), sink, skipped);
     size_t place = 0;
     while (place < batch.columns() && batch.name(place) != column) ++place;
     if (place == batch.columns()) {
       throw ColumnFailure(ColumnFailure::Code::batch, "the batch has no column of this name").in(column);
     }
-    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), sink);
+    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), sink, skipped);
   }
 
   void run(Workspace& workspace, const View& view, bool only_one) {
@@ -274,6 +330,38 @@ class PyIndex {
     return pending;
   }
 
+  static void check_limits(const FilterSource& source, const Compiled& filter, const FilterLimits& limits) {
+    within(filter.predicates.size(), "constraints", limits.constraints, "constraints in one filter");
+    for (const Predicate& predicate : filter.predicates) {
+      within(source.name(predicate.name).size(), "name_bytes", limits.name_bytes, "bytes in a name");
+      if (!has_literal(predicate.test)) continue;
+      within(predicate.literal.size, "literal_bytes", limits.literal_bytes, "bytes in a literal");
+    }
+  }
+
+  // Inserts so many; others get their turn in between. If one fails, those before it are taken out again.
+  template <class Insert, class Locked>
+  std::vector<uint64_t> insert_all(size_t count, Insert insert_one, Locked locked) {
+    constexpr size_t at_once = 256;
+    std::vector<uint64_t> ids;
+    ids.reserve(count);
+    try {
+      for (size_t begin = 0; begin < count; begin += at_once) {
+        locked([&] {
+          for (size_t i = begin; i < std::min(begin + at_once, count); ++i) ids.push_back(insert_one(i));
+        });
+      }
+    } catch (...) {
+      locked([&] {
+        for (uint64_t id : ids) {
+          if (shared_.index().contains(id)) shared_.index().remove(id);
+        }
+      });
+      throw;
+    }
+    return ids;
+  }
+
   uint64_t insert(Pending& pending) {
     Index& index = shared_.index();
     constraints_.clear();
@@ -294,6 +382,25 @@ class PyIndex {
   void check_writable() const {
     if (shared_.is_mapped()) {
       raise("ReadOnlyError", "this index is a file that was opened for matching; build a FilterIndex to change it");
+    }
+  }
+
+  // Pairs of a row and the error that reading it would have raised.
+  static nb::list to_errors(const Skipped& skipped) {
+    nb::list errors;
+    for (size_t i = 0; i < skipped.rows.size(); ++i) {
+      errors.append(nb::make_tuple(skipped.rows[i], to_error(skipped.failures[i])));
+    }
+    return errors;
+  }
+
+  static nb::object to_error(const std::exception_ptr& pointer) {
+    try {
+      std::rethrow_exception(pointer);
+    } catch (const ColumnFailure& failure) {
+      return python::to_error(failure);
+    } catch (const DecodeFailure& failure) {
+      return python::to_error(failure);
     }
   }
 
@@ -335,6 +442,9 @@ void register_index(nb::module_& module) {
            nb::arg("filters").none(), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"),
            nb::sig("def add_many(self, filters: collections.abc.Iterable[palio.model.Filter], constraints: int, "
                    "name_bytes: int, literal_bytes: int) -> list[int]"))
+      .def("add_dumped", [](PyIndex& index, const nb::bytes& dumped, uint64_t constraints, uint64_t name_bytes,
+                            uint64_t literal_bytes) { return index.add_dumped(dumped, {constraints, name_bytes, literal_bytes}); },
+           nb::arg("dumped"), nb::arg("constraints"), nb::arg("name_bytes"), nb::arg("literal_bytes"))
       .def("remove", &PyIndex::remove, nb::arg("id"))
       .def("contains", &PyIndex::contains, nb::arg("id"))
       .def("match", [](PyIndex& index, const nb::dict& attributes) { return index.match(attributes, false); },
@@ -350,17 +460,29 @@ void register_index(nb::module_& module) {
            nb::sig("def match_encoded(self, body: bytes, attributes: int, name_bytes: int, value_bytes: int, "
                    "payload_bytes: int) -> list[int]"))
       .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t most, int64_t after_row,
-                             uint64_t after_id, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
-                             uint64_t payload_bytes, uint64_t document_bytes) {
+                             uint64_t after_id, bool skip_unreadable, uint64_t attributes, uint64_t name_bytes,
+                             uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes) {
              BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.match_batch(batch, bodies, limits, most, after_row, after_id);
+             return index.match_batch(batch, bodies, limits, most, after_row, after_id, skip_unreadable);
            },
            nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("most"), nb::arg("after_row"),
-           nb::arg("after_id"), nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"),
-           nb::arg("payload_bytes"), nb::arg("document_bytes"),
+           nb::arg("after_id"), nb::arg("skip_unreadable"), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
            nb::sig("def match_batch(self, batch: object, bodies: str | None, most: int, after_row: int, after_id: int, "
+                   "skip_unreadable: bool, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, "
+                   "document_bytes: int) -> tuple[Column, Column, int, int, list[tuple[int, palio.errors.PalioError]]]"))
+      .def("tally", [](PyIndex& index, nb::handle batch, nb::handle bodies, nb::handle counts, bool skip_unreadable,
+                       uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
+                       uint64_t document_bytes) {
+             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
+             return index.tally(batch, bodies, counts, limits, skip_unreadable);
+           },
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("counts").none(), nb::arg("skip_unreadable"),
+           nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"), nb::arg("payload_bytes"),
+           nb::arg("document_bytes"),
+           nb::sig("def tally(self, batch: object, bodies: str | None, counts: object, skip_unreadable: bool, "
                    "attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> "
-                   "tuple[Column, Column, int, int]"))
+                   "list[tuple[int, palio.errors.PalioError]]"))
       .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
                               uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
                               uint64_t document_bytes) {

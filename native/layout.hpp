@@ -397,6 +397,14 @@ struct View {
     return static_cast<uint32_t>(hasher.text(name) ^ 0x5bd1e995u);
   }
 
+  // The literal must lie among so many bytes.
+  static void check_literal(const Predicate& predicate, uint64_t bytes) {
+    if (predicate.test > Test::absent) damaged();
+    if (!has_literal(predicate.test) && predicate.test != Test::wide) return;
+    if (uint64_t{predicate.literal.offset} + predicate.literal.size > bytes) damaged();
+    if (predicate.test == Test::wide && predicate.literal.size != sizeof(WideInterval)) damaged();
+  }
+
   [[noreturn]] static void damaged() { throw FileFailure("the file is damaged: it refers to places that it does not have"); }
 };
 

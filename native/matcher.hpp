@@ -224,17 +224,10 @@ class Matcher {
     for (uint32_t i = 0; i < record.count; ++i) {
       if (record.is_satisfied(i)) continue;
       const Predicate predicate = predicates[i];  // a copy: what was checked must be what is used
-      check_literal(predicate, record.bytes);
+      View::check_literal(predicate, record.bytes);
       if (!holds(predicate, event.find(predicate.name), bytes)) return false;
     }
     return true;
-  }
-
-  static void check_literal(const Predicate& predicate, uint64_t bytes) {
-    if (predicate.test > Test::absent) View::damaged();
-    if (!has_literal(predicate.test) && predicate.test != Test::wide) return;
-    if (uint64_t{predicate.literal.offset} + predicate.literal.size > bytes) View::damaged();
-    if (predicate.test == Test::wide && predicate.literal.size != sizeof(WideInterval)) View::damaged();
   }
 
   // -- partitions --------------------------------------------------------------------------------------------------------
@@ -361,7 +354,7 @@ class Matcher {
     const Predicate predicate = *view_->items<Group, Predicate>(partition.details, 1);
     size_t head = sizeof(Group) + sizeof(Predicate);
     const char* bytes = reinterpret_cast<const char*>(view_->bytes(partition.details, head, group.bytes));
-    check_literal(predicate, group.bytes);
+    View::check_literal(predicate, group.bytes);
     if (holds(predicate, event.find(predicate.name), bytes)) children_.push_back(group.node);
   }
 

@@ -171,7 +171,12 @@ class Compiled {
     bytes.clear();
     for (const Constraint& constraint : constraints) add(constraint, hasher);
     for (size_t i = 0; i < intervals_.size(); ++i) settle(predicates[intervals_[i].place], intervals_[i]);
-    for (Predicate& predicate : predicates) {  // bytes may have moved while they grew, offsets have not
+    hash_literals(hasher);  // not before: bytes may move while they grow
+  }
+
+  // Hashes depend on the index that a filter is for.
+  void hash_literals(const Hasher& hasher) {
+    for (Predicate& predicate : predicates) {
       if (has_literal(predicate.test)) {
         std::string_view text(bytes.data() + predicate.literal.offset, predicate.literal.size);
         predicate.literal.hash = text_key(text, predicate.types == mask_of(Type::bytes), hasher.text(text)).hash;

@@ -63,7 +63,7 @@ def body_batch(events: Sequence[Notification | None], type: pa.DataType | None =
 
 def pairs_of(matches: object) -> Pairs:
     """Rows and ids of a result as Python numbers, after checking that they are sorted and of equal number."""
-    rows, ids, _ = matches  # type: ignore[misc]
+    rows, ids, *_ = matches  # type: ignore[misc]
     pairs = list(zip(list(rows), list(ids), strict=True))
     assert pairs == sorted(set(pairs)), "pairs are not sorted, or not unique"
     return pairs

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from palio import _core
 from palio.codec.parts import document_bytes
-from palio.errors import CallerError, FileFormatError, UnknownFilterError, brief
+from palio.errors import CallerError, FileFormatError, PalioError, UnknownFilterError, brief
 from palio.matching.linear import expect_limits
 from palio.model.conditions import expect
 from palio.model.filter import Filter
@@ -34,6 +34,8 @@ class BatchMatches(NamedTuple):
     ids: _core.Column
     continuation: Continuation | None
     """Pass it as ``after`` to go on; ``None`` when there is no more."""
+    skipped: list[tuple[int, PalioError]]
+    """Rows that could not be read, with the error that says why, if these were to be skipped."""
 
 
 class IndexStats(NamedTuple):
@@ -103,6 +105,21 @@ class FilterIndex:
             raise CallerError(f"{brief(filters)} is no iterable of filters; add takes a single one")
         return self._core.add_many(filters, *self._filter_limits)
 
+    def add_dumped(self, dumped: bytes) -> _core.Column:
+        """Add all filters of an index that :meth:`dumps` has written, or none.
+
+        Returns the ids they have here, in the order of those they had there. Nothing is parsed or made into Python
+        objects, so indexes that were built apart are put together quickly.
+
+        >>> part = FilterIndex([Filter.parse("x = 1"), Filter.parse("x > 5")])
+        >>> index = FilterIndex([Filter.parse("y = 1")])
+        >>> index.add_dumped(part.dumps()).tolist(), index.match(Notification(x=7, y=1))
+        ([1, 2], [0, 2])
+        """
+        if not isinstance(dumped, bytes):
+            raise CallerError(f"{brief(dumped)} is no dumped index; dumps() makes one")
+        return self._core.add_dumped(dumped, *self._filter_limits)
+
     def remove(self, id: int) -> None:
         """Remove the filter with this id."""
         self._core.remove(_check_id(id))
@@ -129,12 +146,19 @@ class FilterIndex:
         return self._core.match_encoded(document_bytes(body, self.limits), *self._body_limits)
 
     def match_batch(
-        self, batch: object, *, bodies: str | None = None, limit: int | None = None, after: Continuation | None = None
+        self,
+        batch: object,
+        *,
+        bodies: str | None = None,
+        limit: int | None = None,
+        after: Continuation | None = None,
+        skip_unreadable: bool = False,
     ) -> BatchMatches:
         """All pairs of row and filter that match, for an Arrow record batch of any library.
 
         Each column is an attribute, and null means that it is absent; or ``bodies`` names a binary column of encoded
-        bodies. ``limit`` bounds the number of pairs; what is left is had by a further call with ``after``.
+        bodies. ``limit`` bounds the number of pairs; what is left is had by a further call with ``after``. A row with a
+        value that is none of the model's, or whose body is no valid one, is an error, or is ``skipped`` and reported.
 
         >>> import pyarrow
         >>> batch = pyarrow.record_batch({"level": [5, None, 7]})
@@ -144,10 +168,11 @@ class FilterIndex:
         """
         most = MAX_INTEGER if limit is None else _check_limit(limit)
         row, id = (-1, 0) if after is None else self._check_continuation(after)
-        rows, ids, last_row, last_id = self._core.match_batch(
-            batch, _check_column(bodies), most, row, id, *self._batch_limits
+        rows, ids, last_row, last_id, skipped = self._core.match_batch(
+            batch, _check_column(bodies), most, row, id, bool(skip_unreadable), *self._batch_limits
         )
-        return BatchMatches(rows, ids, None if last_row < 0 else Continuation(last_row, last_id, self._number))
+        rest = None if last_row < 0 else Continuation(last_row, last_id, self._number)
+        return BatchMatches(rows, ids, rest, skipped)
 
     def match_counts(self, batch: object, *, bodies: str | None = None) -> _core.Column:
         """How many filters match each row of an Arrow record batch.
@@ -158,6 +183,22 @@ class FilterIndex:
         [1, 0, 2]
         """
         return self._core.match_counts(batch, _check_column(bodies), *self._batch_limits)
+
+    def tally(
+        self, batch: object, counts: object, *, bodies: str | None = None, skip_unreadable: bool = False
+    ) -> list[tuple[int, PalioError]]:
+        """Count the rows that each filter matches, without making pairs.
+
+        Adds to ``counts``, by id, and returns the rows that were skipped. ``counts`` is a writable array of 64-bit
+        integers, longer than the greatest id.
+
+        >>> import array, pyarrow
+        >>> counts = array.array("q", [0, 0])
+        >>> index = FilterIndex([Filter.parse("level > 3"), Filter.parse("level > 6")])
+        >>> index.tally(pyarrow.record_batch({"level": [5, None, 7]}), counts), counts.tolist()
+        ([], [2, 1])
+        """
+        return self._core.tally(batch, _check_column(bodies), counts, bool(skip_unreadable), *self._batch_limits)
 
     def _check_continuation(self, after: Continuation) -> tuple[int, int]:
         if not isinstance(after, Continuation) or after.owner != self._number:
