@@ -46,7 +46,7 @@ soak-matching: $(VENV)/.dev
 
 lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) --group build -o locks/run.txt
-	$(BIN)/uv pip compile $(LOCK) --group build --extra server --extra dev -o locks/dev.txt
+	$(BIN)/uv pip compile $(LOCK) --group build --extra server --extra spark --extra dev -o locks/dev.txt
 	$(BIN)/uv pip compile $(LOCK) --extra spark -o locks/spark.txt
 
 LOCK := pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --upgrade \

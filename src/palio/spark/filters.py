@@ -1,0 +1,206 @@
+"""Sets of filters for Spark: read and pre-built by the executors, joined by the driver, shipped as files."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import uuid
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, IntegerType, LongType, ShortType, StringType
+
+from palio.errors import CallerError, PalioError, brief
+from palio.matching import FilterIndex
+from palio.model.filter import Filter
+from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.spark.parsing import Reading, read_filter, read_parts
+from palio.spark.shipping import Shipment, write_ids
+
+FILTERS_PER_INDEX = 8_000_000
+"""How many filters one index holds before another one is begun: about 1.5 GB."""
+SMALL_SET = 32
+"""Filters of so small a set are kept as they are, for a condition that Spark can test by itself."""
+
+_ARROW_IDS: dict[type[DataType], pa.DataType] = {
+    LongType: pa.int64(),
+    IntegerType: pa.int32(),
+    ShortType: pa.int16(),
+    StringType: pa.string(),
+}
+
+
+class FilterRejectedError(PalioError):
+    """A filter of the set cannot be read, and the caller wanted none to be left out."""
+
+
+class FilterSet:
+    """Filters ready for matching on the executors, made by :func:`prepare`.
+
+    Its files live until :meth:`close`, the end of a ``with`` block, or the end of the process; results that were not
+    computed by then cannot be.
+    """
+
+    def __init__(self, parsed: DataFrame, id_type: DataType, limits: Limits) -> None:
+        self._parsed = parsed
+        self._folder = Path(tempfile.mkdtemp(prefix="palio-"))
+        atexit.register(self.close)
+        self.id_type = id_type
+        """The type of the ids, as Spark has it."""
+        self.limits = limits
+        self.rejected = 0
+        """How many rows could not be read."""
+        self.filters = 0
+        """Filters in the indexes; a union has several."""
+        self.attributes: frozenset[str] = frozenset()
+        """The names of all attributes that some filter mentions."""
+        self.small: tuple[Filter, ...] | None = None
+        """The filters themselves, if they are few."""
+        self.shipment: Shipment
+        """Where the executors find the set."""
+
+    @property
+    def rejects(self) -> DataFrame:
+        """The filters that could not be read: id, text, reason, and line and column where the text is at fault."""
+        return self._parsed.where("reason is not null").select("id", "text", "reason", "line", "column")
+
+    def close(self) -> None:
+        """Delete the files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        atexit.unregister(self.close)
+
+    def __enter__(self) -> FilterSet:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<FilterSet of {self.filters:,} filters>"
+
+
+def read_filters(session: SparkSession, path: str | os.PathLike[str]) -> DataFrame:
+    """The filters of a file as a table of ``id`` and ``text``.
+
+    A text file has one filter a line, and its id is the number of the line; empty lines and lines that begin with ``#``
+    are passed over. Parquet, JSON and CSV must have the two columns.
+    """
+    name = os.fspath(path)
+    ending = Path(name.rstrip("/")).suffix.lower()
+    if ending in {".parquet", ".json", ".csv"} or Path(name).is_dir():
+        reader = session.read.option("header", "true")
+        return reader.format(ending.removeprefix(".") or "parquet").load(name)
+    try:
+        lines = Path(name).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise CallerError(f"filters: {brief(name)} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise CallerError(f"filters: {brief(name)} is no UTF-8 text, at byte {error.start}") from error
+    kept = [(i, line) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+    ids, texts = pa.array([i for i, _ in kept], pa.int64()), pa.array([line for _, line in kept], pa.string())
+    return session.createDataFrame(pa.table({"id": ids, "text": texts}))
+
+
+def prepare(
+    filters: DataFrame,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    fail_fast: bool = False,
+    filters_per_index: int = FILTERS_PER_INDEX,
+) -> FilterSet:
+    """Read a table of ``id`` and ``text`` and make it ready for matching.
+
+    A text is a filter, a union of filters (``or``, ``in``, ``not``), or a filter in the JSON form; rows of one id
+    together are one union. The executors parse and build parts of the index; the driver joins them. What cannot be
+    read is left out and listed in :attr:`FilterSet.rejects`, or with ``fail_fast`` is an error. A set of more than
+    ``filters_per_index`` filters is divided among several indexes.
+    """
+    id_type = _check_table(filters)
+    rows = filters.select("id", "text")
+    schema = (
+        f"index binary, ids binary, attributes array<string>, id {id_type.simpleString()}, text string, reason string, "
+        "line int, column int"
+    )
+    reading = Reading(limits, _ARROW_IDS[type(id_type)])
+    parsed = rows.mapInArrow(partial(read_parts, reading), schema).persist(StorageLevel.DISK_ONLY)
+    made = FilterSet(parsed, id_type, limits)
+    try:
+        made.rejected = made.rejects.count()
+        if fail_fast:
+            _fail_if_rejected(made)
+        _join(made, filters_per_index)
+        if made.filters <= SMALL_SET:
+            made.small = _read_again(rows, limits)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+def _check_table(filters: DataFrame) -> DataType:
+    if not isinstance(filters, DataFrame):
+        raise CallerError(f"filters: {brief(filters)} is no DataFrame; read_filters makes one of a file")
+    types = {field.name: field.dataType for field in filters.schema.fields}
+    if "id" not in types or "text" not in types:
+        raise CallerError(f"filters: columns 'id' and 'text' are needed; there are {', '.join(filters.columns)}")
+    if type(types["text"]) is not StringType:
+        raise CallerError(f"filters: column 'text' must be string, not {types['text'].simpleString()}")
+    if type(types["id"]) not in _ARROW_IDS:
+        raise CallerError(f"filters: column 'id' must be string or an integer, not {types['id'].simpleString()}")
+    return types["id"]
+
+
+def _fail_if_rejected(made: FilterSet) -> None:
+    for first in made.rejects.limit(1).collect():
+        others = f"; {made.rejected - 1:,} more cannot be read" if made.rejected > 1 else ""
+        raise FilterRejectedError(f"filter {brief(first['id'])}: {first['reason']}{others}")
+
+
+def _join(made: FilterSet, filters_per_index: int) -> None:
+    """Bring the parts together into as few indexes as there may be, and hand them to Spark."""
+    version = uuid.uuid4().hex
+    index = FilterIndex(limits=made.limits)
+    names: list[str] = []
+    ids: list[pa.Array] = []
+    attributes: set[str] = set()
+
+    def write_index() -> None:
+        names.append(f"palio-{version}-{len(names)}.index")
+        index.dump(made._folder / names[-1])
+
+    parts = made._parsed.where("index is not null").select("index", "ids", "attributes")
+    for part in parts.toLocalIterator(prefetchPartitions=True):
+        given = pa.ipc.read_record_batch(bytes(part["ids"]), pa.schema({"id": _ARROW_IDS[type(made.id_type)]}))["id"]
+        if len(index) and len(index) + len(given) > filters_per_index:
+            write_index()
+            index = FilterIndex(limits=made.limits)
+        index.add_dumped(bytes(part["index"]))
+        ids.append(given)
+        attributes.update(part["attributes"])
+    write_index()
+    all_ids = pa.concat_arrays(ids) if ids else pa.array([], _ARROW_IDS[type(made.id_type)])
+    made.filters = len(all_ids)
+    made.attributes = frozenset(attributes)
+    has_unions = write_ids(all_ids, made._folder, f"palio-{version}")
+    made.shipment = Shipment(version, tuple(names), has_unions, made.limits)
+    context = made._parsed.sparkSession.sparkContext
+    for file in sorted(made._folder.iterdir()):
+        context.addFile(str(file))
+
+
+def _read_again(rows: DataFrame, limits: Limits) -> tuple[Filter, ...]:
+    found: list[Filter] = []
+    for row in rows.collect():
+        try:
+            found += read_filter(row["id"], row["text"], limits)
+        except PalioError:  # it is among the rejects
+            continue
+    return tuple(found)

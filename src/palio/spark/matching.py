@@ -1,0 +1,109 @@
+"""Which filters match which events, as a table or a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Literal, get_args
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, VariantType
+
+from palio.errors import CallerError, UnsupportedColumnError, brief
+from palio.spark import tasks
+from palio.spark.filters import FilterSet, prepare
+from palio.spark.pushdown import necessary_condition
+from palio.spark.types import check_bodies, check_columns, check_names, column, quoted
+
+Result = Literal["narrow", "wide", "counts"]
+
+
+def match(  # noqa: PLR0913 (each says a thing of its own)
+    events: DataFrame,
+    filters: FilterSet | DataFrame,
+    *,
+    key: str | Sequence[str] | None = None,
+    result: Result = "narrow",
+    bodies: str | None = None,
+    problems: bool = False,
+) -> DataFrame:
+    """Match events against filters.
+
+    Each column of the events is an attribute, and null means that it is absent; or ``bodies`` names a binary column of
+    encoded bodies. ``filters`` is what :func:`~palio.spark.prepare` made, or a table for it. The result is
+
+    - *narrow*: the columns named by ``key``, and ``filter``, the id of one that matches: a row for each pair;
+    - *wide*: all events with ``filters``, the ids of all that match, perhaps none;
+    - *counts*: ``filter`` and ``count``, how many events it matches; filters that match none are left out.
+
+    An event with a value that no attribute can have (NaN, say), or with a body that is none, is an error; with
+    ``problems`` the result has a column of that name, and such events are in it with the reason and without filters.
+    Works on streams as on tables.
+    """
+    if not isinstance(events, DataFrame):
+        raise CallerError(f"events: {brief(events)} is no DataFrame")
+    if result not in get_args(Result):
+        raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")
+    check_names(events)
+    keys = _check_key(events, key, result)
+    made = filters if isinstance(filters, FilterSet) else prepare(filters)
+    attributes = _attributes(events, made, bodies)
+    kept = {"narrow": keys, "wide": events.columns, "counts": []}[result]
+    _check_free(events, kept, result, problems)
+    if bodies is None and result != "wide":
+        condition = necessary_condition(events, made, problems)
+        events = events if condition is None else events.where(condition)
+    task = tasks.Task(made.shipment, tuple(attributes), tuple(kept), bodies is not None, problems)
+    read = events.select(*map(quoted, dict.fromkeys([*kept, *attributes])))
+    return _run(read, task, made, result)
+
+
+def _run(read: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -> DataFrame:
+    fields = [field for field in read.schema.fields if field.name in task.kept]
+    fields.sort(key=lambda field: task.kept.index(field.name))
+    problem = [StructField("problem", StringType())] if task.tells_problems else []
+    match result:
+        case "narrow":
+            schema = StructType([*fields, StructField("filter", made.id_type), *problem])
+            return read.mapInArrow(partial(tasks.match_narrow, task), schema)
+        case "wide":
+            ids = ArrayType(made.id_type, containsNull=False)
+            schema = StructType([*fields, StructField("filters", ids), *problem])
+            return read.mapInArrow(partial(tasks.match_wide, task), schema)
+    schema = StructType([StructField("filter", made.id_type), StructField("count", LongType()), *problem])
+    counted = read.mapInArrow(partial(tasks.match_counts, task), schema)
+    by = ["filter", *(field.name for field in problem)]
+    return counted.groupBy(*by).agg(sql.sum("count").alias("count")).select("filter", "count", *by[1:])
+
+
+def _check_key(events: DataFrame, key: str | Sequence[str] | None, result: Result) -> list[str]:
+    if result != "narrow":
+        if key is not None:
+            raise CallerError(f"key: {result} results need none; leave it out")
+        return []
+    if key is None:
+        raise CallerError("key: narrow results need the column, or columns, by which you know an event")
+    names = [key] if isinstance(key, str) else list(key) if isinstance(key, Iterable) else [key]
+    for name in names:
+        column(events, name, "key")
+    if len(set(names)) < len(names) or not names:
+        raise CallerError(f"key: {brief(key)} names no column, or one twice")
+    return names
+
+
+def _attributes(events: DataFrame, made: FilterSet, bodies: str | None) -> list[str]:
+    if bodies is None:
+        return check_columns(events, made.attributes)
+    check_bodies(events, bodies)
+    return [bodies]
+
+
+def _check_free(events: DataFrame, kept: Sequence[str], result: Result, problems: bool) -> None:
+    """The columns that the result adds must not be there, and those it keeps must be such that Arrow can carry them."""
+    added = {"narrow": "filter", "wide": "filters", "counts": "filter"}[result]
+    for name in kept:
+        if name.lower() == added or (problems and name.lower() == "problem"):
+            raise CallerError(f"column {brief(name)} would be in the result twice; rename it")
+        if isinstance(column(events, name, "key").dataType, VariantType):
+            raise UnsupportedColumnError(f"column {brief(name)} of type 'variant' cannot be kept; cast or drop it")

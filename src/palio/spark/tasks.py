@@ -1,0 +1,153 @@
+"""What runs in the worker processes: Arrow batches of events in, batches of results out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from palio.spark.shipping import Codes, OpenSet, Shipment, open_shipment
+
+MOST_PAIRS = 1 << 18
+"""Pairs that are found before they are handed on."""
+
+Rows = npt.NDArray[np.int32]
+
+
+class Task(NamedTuple):
+    """What is to be matched, and how."""
+
+    shipment: Shipment
+    attributes: tuple[str, ...]
+    """The columns that filters mention, or the one of encoded bodies."""
+    kept: tuple[str, ...]
+    """The columns that go into the result."""
+    is_bodies: bool
+    tells_problems: bool
+    """Whether events that cannot be read are told in the result, and are no errors."""
+
+
+class Found(NamedTuple):
+    """What was found for some rows of a batch."""
+
+    begin: int
+    end: int
+    rows: Rows
+    """Ascending, counted from the beginning of the batch."""
+    codes: Codes
+    """For each row the numbers of the ids that match, ascending."""
+    problems: dict[int, str]
+    """Why rows could not be read."""
+
+
+def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A row for each pair of an event and a filter."""
+    opened = open_shipment(task.shipment)
+    for batch in batches:
+        kept = batch.select(task.kept)
+        for found in find(task, opened, batch):
+            if len(found.rows):
+                columns = [*kept.take(pa.array(found.rows)).columns, opened.ids.take(pa.array(found.codes))]
+                yield _batch(task, columns, "filter", [None] * len(found.rows))
+            if found.problems:
+                rows = pa.array(list(found.problems), pa.int32())
+                columns = [*kept.take(rows).columns, pa.nulls(len(rows), opened.ids.type)]
+                yield _batch(task, columns, "filter", list(found.problems.values()))
+
+
+def match_wide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each event, with the ids of all its filters."""
+    opened = open_shipment(task.shipment)
+    for batch in batches:
+        for found in find(task, opened, batch):
+            counts = np.bincount(found.rows - found.begin, minlength=found.end - found.begin)
+            offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+            lists = pa.ListArray.from_arrays(pa.array(offsets), opened.ids.take(pa.array(found.codes)))
+            kept = batch.slice(found.begin, found.end - found.begin).select(task.kept)
+            problems = [found.problems.get(row) for row in range(found.begin, found.end)] if task.tells_problems else []
+            yield _batch(task, [*kept.columns, lists], "filters", problems)
+
+
+def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """How many events of this partition each filter matches; those that match none are left out."""
+    opened = open_shipment(task.shipment)
+    counts = np.zeros(len(opened.ids), np.int64)
+    problems: Counter[str] = Counter()
+    for batch in batches:
+        if opened.codes is None:
+            problems.update(_tally(task, opened, batch, counts))
+            continue
+        for found in find(task, opened, batch):
+            counts += np.bincount(found.codes, minlength=len(counts))
+            problems.update(found.problems.values())
+    met = np.flatnonzero(counts)
+    columns: list[pa.Array] = [opened.ids.take(pa.array(met)), pa.array(counts[met])]
+    names = ["filter", "count"]
+    if task.tells_problems:
+        columns[0] = pa.concat_arrays([columns[0], pa.nulls(len(problems), opened.ids.type)])
+        columns[1] = pa.concat_arrays([columns[1], pa.array(list(problems.values()), pa.int64())])
+        columns.append(pa.array([None] * len(met) + list(problems), pa.string()))
+        names.append("problem")
+    yield pa.RecordBatch.from_arrays(columns, names)
+
+
+def find(task: Task, opened: OpenSet, batch: pa.RecordBatch) -> Iterator[Found]:
+    """Match a batch, piece by piece, so that no piece has many more pairs than :data:`MOST_PAIRS`."""
+    events = batch.select(task.attributes)
+    bodies = task.attributes[0] if task.is_bodies else None
+    first, *others = opened.indexes
+    begin = 0
+    while begin < len(events):
+        rest = events.slice(begin)
+        matches = first.match_batch(rest, bodies=bodies, limit=MOST_PAIRS, skip_unreadable=task.tells_problems)
+        size = len(rest)
+        if matches.continuation is not None:  # the last row may not be complete
+            size = max(1, matches.continuation.row)
+            matches = first.match_batch(rest.slice(0, size), bodies=bodies, skip_unreadable=task.tells_problems)
+        piece = rest.slice(0, size)
+        rows, codes = [np.asarray(matches.rows)], [np.asarray(matches.ids)]
+        base = len(first)
+        for index in others:
+            more = index.match_batch(piece, bodies=bodies, skip_unreadable=task.tells_problems)
+            rows.append(np.asarray(more.rows))
+            codes.append(np.asarray(more.ids) + base)
+            base += len(index)
+        problems = {begin + row: str(error) for row, error in matches.skipped}
+        pairs = _in_order(opened, np.concatenate(rows), np.concatenate(codes))
+        yield Found(begin, begin + size, pairs[0] + np.int32(begin), pairs[1], problems)
+        begin += size
+
+
+def _in_order(opened: OpenSet, rows: Rows, codes: Codes) -> tuple[Rows, Codes]:
+    """Bring pairs of several indexes into order, and drop those that a union has twice."""
+    if opened.codes is not None:
+        pairs = np.unique(rows.astype(np.int64) * len(opened.ids) + opened.codes[codes])
+        return (pairs // len(opened.ids)).astype(np.int32), pairs % len(opened.ids)
+    if len(opened.indexes) > 1:
+        order = np.lexsort((codes, rows))
+        return rows[order], codes[order]
+    return rows, codes
+
+
+def _tally(task: Task, opened: OpenSet, batch: pa.RecordBatch, counts: Codes) -> Iterator[str]:
+    events = batch.select(task.attributes)
+    bodies = task.attributes[0] if task.is_bodies else None
+    base = 0
+    for index in opened.indexes:
+        own = counts[base : base + len(index)]
+        skipped = index.tally(events, own, bodies=bodies, skip_unreadable=task.tells_problems)
+        if base == 0:  # the others could not read the same
+            yield from (str(error) for _, error in skipped)
+        base += len(index)
+
+
+def _batch(task: Task, columns: list[pa.Array], name: str, problems: list[str | None]) -> pa.RecordBatch:
+    names = [*task.kept, name]
+    if task.tells_problems:
+        columns = [*columns, pa.array(problems, pa.string())]
+        names.append("problem")
+    return pa.RecordBatch.from_arrays(columns, names)
