@@ -6,7 +6,6 @@ import atexit
 import os
 import shutil
 import tempfile
-import uuid
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -17,11 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, IntegerType, LongType, ShortType, StringType
 
 from palio.errors import CallerError, PalioError, brief
-from palio.matching import FilterIndex
 from palio.model.filter import Filter
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.spark.parsing import Reading, read_filter, read_parts
-from palio.spark.shipping import Shipment, write_ids
+from palio.spark.shipping import Assembly, Shipment
 
 FILTERS_PER_INDEX = 8_000_000
 """How many filters one index holds before another one is begun: about 1.5 GB."""
@@ -166,31 +164,15 @@ def _fail_if_rejected(made: FilterSet) -> None:
 
 def _join(made: FilterSet, filters_per_index: int) -> None:
     """Bring the parts together into as few indexes as there may be, and hand them to Spark."""
-    version = uuid.uuid4().hex
-    index = FilterIndex(limits=made.limits)
-    names: list[str] = []
-    ids: list[pa.Array] = []
+    assembly = Assembly(made._folder, _ARROW_IDS[type(made.id_type)], made.limits, filters_per_index)
     attributes: set[str] = set()
-
-    def write_index() -> None:
-        names.append(f"palio-{version}-{len(names)}.index")
-        index.dump(made._folder / names[-1])
-
     parts = made._parsed.where("index is not null").select("index", "ids", "attributes")
     for part in parts.toLocalIterator(prefetchPartitions=True):
-        given = pa.ipc.read_record_batch(bytes(part["ids"]), pa.schema({"id": _ARROW_IDS[type(made.id_type)]}))["id"]
-        if len(index) and len(index) + len(given) > filters_per_index:
-            write_index()
-            index = FilterIndex(limits=made.limits)
-        index.add_dumped(bytes(part["index"]))
-        ids.append(given)
+        assembly.add(bytes(part["index"]), bytes(part["ids"]))
         attributes.update(part["attributes"])
-    write_index()
-    all_ids = pa.concat_arrays(ids) if ids else pa.array([], _ARROW_IDS[type(made.id_type)])
-    made.filters = len(all_ids)
+    made.shipment = assembly.finish()
+    made.filters = assembly.filters
     made.attributes = frozenset(attributes)
-    has_unions = write_ids(all_ids, made._folder, f"palio-{version}")
-    made.shipment = Shipment(version, tuple(names), has_unions, made.limits)
     context = made._parsed.sparkSession.sparkContext
     for file in sorted(made._folder.iterdir()):
         context.addFile(str(file))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,17 +38,53 @@ class OpenSet(NamedTuple):
     """For each filter the number of its id; ``None`` if they are the same."""
 
 
-def write_ids(ids: pa.Array, folder: Path, name: str) -> bool:
-    """Write the ids of all filters, each once, and say whether some belong to several filters."""
-    encoded = ids.dictionary_encode()
-    unique, codes = encoded.dictionary, encoded.indices
-    has_unions = len(unique) < len(ids)
-    table = pa.table({"id": unique})
-    with pa.OSFile(str(folder / f"{name}.ids"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-        writer.write_table(table)
-    if has_unions:
-        np.save(folder / f"{name}.codes.npy", pc.cast(codes, pa.int64()).to_numpy())
-    return has_unions
+class Assembly:
+    """Puts parts of an index together, and writes the files of a shipment into a folder."""
+
+    def __init__(self, folder: Path, id_type: pa.DataType, limits: Limits, filters_per_index: int) -> None:
+        self._folder = folder
+        self._schema = pa.schema({"id": id_type})
+        self._limits = limits
+        self._most = filters_per_index
+        self._version = uuid.uuid4().hex
+        self._index = FilterIndex(limits=limits)
+        self._indexes: list[str] = []
+        self._ids: list[pa.Array] = []
+        self.filters = 0
+
+    def add(self, part: bytes, ids: bytes) -> None:
+        """A part, and the ids of its filters as a record batch."""
+        given = pa.ipc.read_record_batch(ids, self._schema)["id"]
+        if len(self._index) and len(self._index) + len(given) > self._most:
+            self._write_index()
+            self._index = FilterIndex(limits=self._limits)
+        self._index.add_dumped(part)
+        self._ids.append(given)
+        self.filters += len(given)
+
+    def finish(self) -> Shipment:
+        """Write what is left."""
+        self._write_index()
+        ids = pa.concat_arrays(self._ids) if self._ids else pa.array([], self._schema.field("id").type)
+        encoded = ids.dictionary_encode()
+        has_unions = len(encoded.dictionary) < len(ids)
+        self._write_ids(encoded.dictionary)
+        if has_unions:
+            np.save(self._path("codes.npy"), pc.cast(encoded.indices, pa.int64()).to_numpy())
+        return Shipment(self._version, tuple(self._indexes), has_unions, self._limits)
+
+    def _write_index(self) -> None:
+        path = self._path(f"{len(self._indexes)}.index")
+        self._index.dump(path)
+        self._indexes.append(path.name)
+
+    def _write_ids(self, unique: pa.Array) -> None:
+        table = pa.table({"id": unique})
+        with pa.OSFile(str(self._path("ids")), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+
+    def _path(self, ending: str) -> Path:
+        return self._folder / f"palio-{self._version}.{ending}"
 
 
 _opened: dict[str, OpenSet] = {}
