@@ -54,27 +54,31 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     if bodies is None and result != "wide":
         condition = necessary_condition(events, made, problems)
         events = events if condition is None else events.where(condition)
-    task = tasks.Task(made.shipment, tuple(attributes), tuple(kept), bodies is not None, problems)
-    read = events.select(*map(quoted, dict.fromkeys([*kept, *attributes])))
-    return _run(read, task, made, result)
+    columns = tuple(dict.fromkeys([*kept, *attributes]))
+    task = tasks.Task(made.shipment, columns, tuple(attributes), tuple(kept), bodies is not None, problems)
+    return _run(events, task, made, result)
 
 
-def _run(read: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -> DataFrame:
-    fields = [field for field in read.schema.fields if field.name in task.kept]
-    fields.sort(key=lambda field: task.kept.index(field.name))
+def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -> DataFrame:
+    places = tasks.place_names(task.columns)
+    read = events.select(*(quoted(name).alias(place) for name, place in zip(task.columns, places, strict=True)))
+    fields = read.schema.fields[: len(task.kept)]  # what is kept comes first
     problem = [StructField("problem", StringType())] if task.tells_problems else []
+    ids = StructField("filter", made.id_type)
     match result:
         case "narrow":
-            schema = StructType([*fields, StructField("filter", made.id_type), *problem])
-            return read.mapInArrow(partial(tasks.match_narrow, task), schema)
+            schema = StructType([*fields, ids, *problem])
+            found = read.mapInArrow(partial(tasks.match_narrow, task), schema)
         case "wide":
-            ids = ArrayType(made.id_type, containsNull=False)
-            schema = StructType([*fields, StructField("filters", ids), *problem])
-            return read.mapInArrow(partial(tasks.match_wide, task), schema)
-    schema = StructType([StructField("filter", made.id_type), StructField("count", LongType()), *problem])
-    counted = read.mapInArrow(partial(tasks.match_counts, task), schema)
-    by = ["filter", *(field.name for field in problem)]
-    return counted.groupBy(*by).agg(sql.sum("count").alias("count")).select("filter", "count", *by[1:])
+            lists = StructField("filters", ArrayType(made.id_type, containsNull=False))
+            schema = StructType([*fields, lists, *problem])
+            found = read.mapInArrow(partial(tasks.match_wide, task), schema)
+        case "counts":
+            schema = StructType([ids, StructField("count", LongType()), *problem])
+            counted = read.mapInArrow(partial(tasks.match_counts, task), schema)
+            by = ["filter", *(field.name for field in problem)]
+            return counted.groupBy(*by).agg(sql.sum("count").alias("count")).select("filter", "count", *by[1:])
+    return found.toDF(*task.kept, *found.columns[len(fields) :])
 
 
 def _check_key(events: DataFrame, key: str | Sequence[str] | None, result: Result) -> list[str]:

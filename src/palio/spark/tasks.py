@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from palio.matching import BatchMatches
 from palio.spark.shipping import Codes, OpenSet, Shipment, open_shipment
 
 MOST_PAIRS = 1 << 18
@@ -22,6 +23,8 @@ class Task(NamedTuple):
     """What is to be matched, and how."""
 
     shipment: Shipment
+    columns: tuple[str, ...]
+    """What the columns that come from Spark are called, which there have names that mean nothing."""
     attributes: tuple[str, ...]
     """The columns that filters mention, or the one of encoded bodies."""
     kept: tuple[str, ...]
@@ -44,10 +47,15 @@ class Found(NamedTuple):
     """Why rows could not be read."""
 
 
+def place_names(columns: Iterable[str]) -> list[str]:
+    """Names for columns on their way through Spark, which has trouble with dots and backticks."""
+    return [f"c{place}" for place, _ in enumerate(columns)]
+
+
 def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """A row for each pair of an event and a filter."""
     opened = open_shipment(task.shipment)
-    for batch in batches:
+    for batch in _named(task, batches):
         kept = batch.select(task.kept)
         for found in find(task, opened, batch):
             if len(found.rows):
@@ -62,7 +70,7 @@ def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 def match_wide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Each event, with the ids of all its filters."""
     opened = open_shipment(task.shipment)
-    for batch in batches:
+    for batch in _named(task, batches):
         for found in find(task, opened, batch):
             counts = np.bincount(found.rows - found.begin, minlength=found.end - found.begin)
             offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
@@ -77,9 +85,11 @@ def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     opened = open_shipment(task.shipment)
     counts = np.zeros(len(opened.ids), np.int64)
     problems: Counter[str] = Counter()
-    for batch in batches:
-        if opened.codes is None:
-            problems.update(_tally(task, opened, batch, counts))
+    for batch in _named(task, batches):
+        if opened.codes is None and len(opened.indexes) == 1:  # nothing is found twice: no need for pairs
+            events, bodies = _events(task, batch)
+            skipped = opened.indexes[0].tally(events, counts, bodies=bodies, skip_unreadable=task.tells_problems)
+            problems.update(str(error) for _, error in skipped)
             continue
         for found in find(task, opened, batch):
             counts += np.bincount(found.codes, minlength=len(counts))
@@ -95,10 +105,14 @@ def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     yield pa.RecordBatch.from_arrays(columns, names)
 
 
+def _named(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch.rename_columns(list(task.columns))
+
+
 def find(task: Task, opened: OpenSet, batch: pa.RecordBatch) -> Iterator[Found]:
     """Match a batch, piece by piece, so that no piece has many more pairs than :data:`MOST_PAIRS`."""
-    events = batch.select(task.attributes)
-    bodies = task.attributes[0] if task.is_bodies else None
+    events, bodies = _events(task, batch)
     first, *others = opened.indexes
     begin = 0
     while begin < len(events):
@@ -109,17 +123,27 @@ def find(task: Task, opened: OpenSet, batch: pa.RecordBatch) -> Iterator[Found]:
             size = max(1, matches.continuation.row)
             matches = first.match_batch(rest.slice(0, size), bodies=bodies, skip_unreadable=task.tells_problems)
         piece = rest.slice(0, size)
-        rows, codes = [np.asarray(matches.rows)], [np.asarray(matches.ids)]
-        base = len(first)
-        for index in others:
-            more = index.match_batch(piece, bodies=bodies, skip_unreadable=task.tells_problems)
-            rows.append(np.asarray(more.rows))
-            codes.append(np.asarray(more.ids) + base)
-            base += len(index)
-        problems = {begin + row: str(error) for row, error in matches.skipped}
-        pairs = _in_order(opened, np.concatenate(rows), np.concatenate(codes))
-        yield Found(begin, begin + size, pairs[0] + np.int32(begin), pairs[1], problems)
+        more = [index.match_batch(piece, bodies=bodies, skip_unreadable=task.tells_problems) for index in others]
+        yield _together(opened, begin, size, [matches, *more])
         begin += size
+
+
+def _events(task: Task, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str | None]:
+    return batch.select(task.attributes), task.attributes[0] if task.is_bodies else None
+
+
+def _together(opened: OpenSet, begin: int, size: int, matches: list[BatchMatches]) -> Found:
+    """What all indexes have found. A row that one of them cannot read matches nothing, also where another one can."""
+    bases = np.cumsum([0, *(len(index) for index in opened.indexes)])
+    rows = np.concatenate([np.asarray(each.rows) for each in matches])
+    codes = np.concatenate([np.asarray(each.ids) + base for each, base in zip(matches, bases, strict=False)])
+    problems = {row: str(error) for each in matches for row, error in each.skipped}
+    if problems and len(matches) > 1:
+        is_good = ~np.isin(rows, list(problems))
+        rows, codes = rows[is_good], codes[is_good]
+    rows, codes = _in_order(opened, rows, codes)
+    told = {begin + row: problems[row] for row in sorted(problems)}
+    return Found(begin, begin + size, rows + np.int32(begin), codes, told)
 
 
 def _in_order(opened: OpenSet, rows: Rows, codes: Codes) -> tuple[Rows, Codes]:
@@ -133,20 +157,8 @@ def _in_order(opened: OpenSet, rows: Rows, codes: Codes) -> tuple[Rows, Codes]:
     return rows, codes
 
 
-def _tally(task: Task, opened: OpenSet, batch: pa.RecordBatch, counts: Codes) -> Iterator[str]:
-    events = batch.select(task.attributes)
-    bodies = task.attributes[0] if task.is_bodies else None
-    base = 0
-    for index in opened.indexes:
-        own = counts[base : base + len(index)]
-        skipped = index.tally(events, own, bodies=bodies, skip_unreadable=task.tells_problems)
-        if base == 0:  # the others could not read the same
-            yield from (str(error) for _, error in skipped)
-        base += len(index)
-
-
 def _batch(task: Task, columns: list[pa.Array], name: str, problems: list[str | None]) -> pa.RecordBatch:
-    names = [*task.kept, name]
+    names = [*place_names(task.kept), name]
     if task.tells_problems:
         columns = [*columns, pa.array(problems, pa.string())]
         names.append("problem")

@@ -1,0 +1,230 @@
+"""What runs in the workers, tried without Spark: against the model, for all kinds of results."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palio import Filter, Notification
+from palio.codec import json, msgpack
+from palio.model.limits import Limits
+from palio.spark import parsing, shipping, tasks
+from palio.spark.tasks import Task
+from tests.matching.strategies import aimed_lists, examples, filter_lists
+from tests.matching.twins import body_batch, column_batches
+from tests.spark.local import Id, expected_ids, ship
+
+
+@st.composite
+def filter_sets(draw: st.DrawFn) -> tuple[list[tuple[Id, str]], list[Notification]]:
+    """Filters as text, some ids twice and some texts unions, with ids of either kind; and events."""
+    filters = draw(filter_lists(12))
+    texts = [str(filter) for filter in filters if filter.constraints]
+    texts += [f"({first}) or ({second})" for first, second in pairwise(texts) if draw(st.booleans())]
+    spread = draw(st.sampled_from([1, 3, 1000]))
+    ids: list[Id] = [place * spread // 3 for place in range(len(texts))]
+    if draw(st.booleans()):
+        ids = [f"id {id}" for id in ids]
+    return list(zip(ids, texts, strict=True)), draw(aimed_lists(filters))
+
+
+@examples(2)
+@given(filter_sets(), st.sampled_from([1, 4, 10**9]), st.sampled_from([1, 2, 3, 10**6]), st.booleans())
+def test_all_kinds_of_results_are_what_the_model_says(
+    drawn: tuple[list[tuple[Id, str]], list[Notification]], per_index: int, most_pairs: int, tells_problems: bool
+) -> None:
+    filters, events = drawn
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "MOST_PAIRS", most_pairs)
+        shipment = ship(filters, Path(folder), patch, filters_per_index=per_index)
+        names = {constraint.name for _, text in filters for f in Filter.parse_union(text) for constraint in f}
+        for members, batch in column_batches(events):
+            attributes = tuple(name for name in batch.schema.names if name in names)
+            check(Task(shipment, (), attributes, (), False, tells_problems), batch, expected_ids(filters, members))
+        batch = body_batch(events)
+        check(Task(shipment, (), ("body",), (), True, tells_problems), batch, expected_ids(filters, events))
+
+
+def check(task: Task, batch: pa.RecordBatch, expected: list[list[Id]]) -> None:
+    key = "the number of the row, under a name that no attribute has"
+    batch = batch.append_column(key, pa.array(range(len(batch)), pa.int64()))
+    task = task._replace(kept=(key,), columns=tuple(batch.schema.names))
+    pairs = [row for part in tasks.match_narrow(task, [batch]) for row in part.to_pylist()]
+    assert sorted((row["c0"], row["filter"]) for row in pairs) == [
+        (i, id) for i, ids in enumerate(expected) for id in ids
+    ]
+    wide = [row for part in tasks.match_wide(task, [batch]) for row in part.to_pylist()]
+    assert [row["c0"] for row in wide] == list(range(len(batch)))
+    assert [sorted(row["filters"]) for row in wide] == expected
+    counts = [row for part in tasks.match_counts(task, [batch, batch]) for row in part.to_pylist()]
+    twice = Counter(id for ids in expected for id in ids for _ in range(2))
+    assert {row["filter"]: row["count"] for row in counts} == twice
+    assert len(counts) == len(twice)
+
+
+FILTERS: list[tuple[Id, str]] = [(1, "x > 0"), (2, "y any"), (3, "x < 0 or x > 5"), (3, "z = 1")]
+
+
+def task_on(batch: pa.RecordBatch, shipment: shipping.Shipment, *, tells_problems: bool = True) -> Task:
+    attributes = tuple(name for name in batch.schema.names if name in "xyz")
+    return Task(shipment, tuple(batch.schema.names), attributes, ("k",), False, tells_problems)
+
+
+@pytest.mark.parametrize("per_index", [1, 2, 100])
+@pytest.mark.parametrize("filters", [FILTERS, FILTERS[:2]], ids=["unions", "plain"])
+def test_events_that_cannot_be_read_are_told_once(
+    filters: list[tuple[Id, str]], per_index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipment = ship(filters, tmp_path, monkeypatch, filters_per_index=per_index, rows_per_batch=1)
+    batch = pa.record_batch(
+        {"k": [10, 11, 12, 13], "x": [7.0, float("nan"), -1.0, float("inf")], "y": ["a", None, "b", "c"]}
+    )
+    task = task_on(batch, shipment)
+    narrow = [row for part in tasks.match_narrow(task, [batch]) for row in part.to_pylist()]
+    problem = "column 'x': float that is NaN or infinite; make it null"
+    assert [row for row in narrow if row["problem"]] == [
+        {"c0": 11, "filter": None, "problem": problem},
+        {"c0": 13, "filter": None, "problem": problem},
+    ]
+    good = [(row["c0"], row["filter"]) for row in narrow if not row["problem"]]
+    unions = [(10, 3), (12, 3)] if len(filters) > 2 else []
+    assert sorted(good) == sorted([(10, 1), (10, 2), (12, 2), *unions])
+    wide = [row for part in tasks.match_wide(task, [batch]) for row in part.to_pylist()]
+    assert [(row["c0"], row["problem"]) for row in wide] == [(10, None), (11, problem), (12, None), (13, problem)]
+    assert [row["filters"] for row in wide if row["problem"]] == [[], []]
+    counts = [row for part in tasks.match_counts(task, [batch, batch]) for row in part.to_pylist()]
+    assert [row for row in counts if row["filter"] is None] == [{"filter": None, "count": 4, "problem": problem}]
+
+
+def test_without_wanting_to_know_such_events_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipment = ship(FILTERS, tmp_path, monkeypatch)
+    batch = pa.record_batch({"k": [10], "x": [float("nan")]})
+    task = task_on(batch, shipment, tells_problems=False)
+    for run in (tasks.match_narrow, tasks.match_wide, tasks.match_counts):
+        with pytest.raises(ValueError, match="NaN"):
+            list(run(task, [batch]))
+
+
+def test_no_more_pairs_at_once_than_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "MOST_PAIRS", 10)
+    shipment = ship([(i, f"x > {i}") for i in range(7)], tmp_path, monkeypatch)
+    batch = pa.record_batch({"k": range(20), "x": [i % 9 for i in range(20)]})
+    found = list(tasks.find(task_on(batch, shipment), shipping.open_shipment(shipment), batch))
+    assert [piece.begin for piece in found[1:]] == [piece.end for piece in found[:-1]]
+    assert found[0].begin == 0
+    assert found[-1].end == 20
+    assert all(len(piece.rows) <= 10 for piece in found)
+    assert len(found) < 20
+
+
+def test_a_row_that_matches_more_than_is_wanted_at_once_comes_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_PAIRS", 3)
+    shipment = ship([(i, f"x > {i}") for i in range(50)], tmp_path, monkeypatch)
+    batch = pa.record_batch({"k": [0, 1, 2], "x": [100, 0, 2]})
+    wide = [row for part in tasks.match_wide(task_on(batch, shipment), [batch]) for row in part.to_pylist()]
+    assert [len(row["filters"]) for row in wide] == [50, 0, 2]
+
+
+def test_a_partition_without_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipment = ship(FILTERS, tmp_path, monkeypatch)
+    batch = pa.record_batch({"k": pa.array([], pa.int64()), "x": pa.array([], pa.int64())})
+    task = task_on(batch, shipment)
+    assert list(tasks.match_narrow(task, [])) == list(tasks.match_wide(task, [])) == []
+    assert sum(len(part) for part in tasks.match_counts(task, [])) == 0
+    assert sum(len(part) for part in tasks.match_narrow(task, [batch])) == 0
+    assert sum(len(part) for part in tasks.match_wide(task, [batch])) == 0
+
+
+def test_events_without_any_attribute_that_filters_mention(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipment = ship([(1, "x absent"), (2, "x any")], tmp_path, monkeypatch)
+    batch = pa.record_batch({"k": [5, 6]})
+    narrow = [row for part in tasks.match_narrow(task_on(batch, shipment), [batch]) for row in part.to_pylist()]
+    assert [(row["c0"], row["filter"]) for row in narrow] == [(5, 1), (6, 1)]
+
+
+def test_a_set_is_opened_once_and_old_ones_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipments = []
+    for i in range(4):
+        (tmp_path / str(i)).mkdir()
+        shipments.append(ship(FILTERS, tmp_path / str(i), monkeypatch))
+        first = shipping.open_shipment(shipments[i])
+        assert shipping.open_shipment(shipments[i]) is first
+    assert shipments[3].version in shipping._opened
+    assert shipments[0].version not in shipping._opened
+
+
+# -- reading filters ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_no_filter_is_rejected_with_its_place() -> None:
+    rows = [(1, "x > 1"), (2, "y = 1 and\nx >"), (None, "x = 1"), (4, None), (5, '{"palio":1}'), (6, "x = 1 or y = 2")]
+    batch = pa.record_batch(
+        {"id": pa.array([id for id, _ in rows], pa.int64()), "text": pa.array([text for _, text in rows])}
+    )
+    found = [
+        row for part in parsing.read_parts(parsing.Reading(Limits(), pa.int64()), [batch]) for row in part.to_pylist()
+    ]
+    rejects = [row for row in found if row["reason"]]
+    assert [(row["id"], row["text"]) for row in rejects] == [rows[1], rows[2], rows[3], rows[4]]
+    assert [(row["line"], row["column"]) for row in rejects] == [(2, 4), (None, None), (None, None), (None, None)]
+    assert all("\n" not in row["reason"] for row in rejects)
+    (part,) = [row for row in found if row["index"]]
+    assert part["attributes"] == ["x", "y"]
+    assert pa.ipc.read_record_batch(part["ids"], pa.schema({"id": pa.int64()}))["id"].to_pylist() == [1, 6, 6]
+
+
+def test_many_filters_come_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "PART_FILTERS", 10)
+    batches = [
+        pa.record_batch({"id": range(i, i + 9), "text": [f"x = {n}" for n in range(i, i + 9)]}) for i in range(0, 27, 9)
+    ]
+    parts = list(parsing.read_parts(parsing.Reading(Limits(), pa.int64()), batches))
+    ids = [
+        pa.ipc.read_record_batch(row["ids"], pa.schema({"id": pa.int64()}))["id"].to_pylist()
+        for part in parts
+        for row in part.to_pylist()
+    ]
+    assert ids == [list(range(10)), list(range(10, 20)), list(range(20, 27))]
+
+
+def test_filters_in_the_json_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = json.encode(Filter.parse('x = "a"')).decode()
+    shipment = ship([(1, text), (2, f"  {text}")], tmp_path, monkeypatch)
+    assert len(shipping.open_shipment(shipment).indexes[0].match(Notification(x="a"))) == 2
+
+
+def test_limits_hold_where_filters_are_read_and_where_events_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = Limits(literal_bytes=3, value_bytes=4)
+    reading = parsing.Reading(limits, pa.int64())
+    batch = pa.record_batch({"id": [1], "text": ['x = "long"']})
+    (part,) = parsing.read_parts(reading, [batch])
+    assert "literal_bytes" in part.to_pylist()[0]["reason"]
+    shipment = ship([(1, "x any")], tmp_path, monkeypatch, limits=limits)
+    events = pa.record_batch({"k": [1, 2], "x": ["long", "longer"]})
+    narrow = [row for part in tasks.match_narrow(task_on(events, shipment), [events]) for row in part.to_pylist()]
+    assert [row["filter"] for row in narrow] == [1, None]
+
+
+def test_random_order_of_parts_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filters: list[tuple[Id, str]] = [(f"f{i}", f"x = {i % 10}") for i in range(60)]
+    Random(3).shuffle(filters)
+    shipment = ship(filters, tmp_path, monkeypatch, rows_per_batch=1, filters_per_index=25)
+    assert len(shipment.indexes) == 3
+    bodies = pa.record_batch({"k": range(10), "body": [msgpack.encode(Notification(x=i)) for i in range(10)]})
+    check(
+        Task(shipment, (), ("body",), (), True, False),
+        bodies,
+        expected_ids(filters, [Notification(x=i) for i in range(10)]),
+    )
