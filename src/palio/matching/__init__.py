@@ -10,6 +10,7 @@ from palio.matching.covering import Change, CoveringOrder
 from palio.matching.index import BatchMatches, Continuation, FilterIndex, IndexStats
 from palio.matching.linear import LinearScan
 from palio.matching.matcher import Matcher
+from palio.matching.monitor import Monitor
 
 __all__ = [
     "BatchMatches",
@@ -20,4 +21,5 @@ __all__ = [
     "IndexStats",
     "LinearScan",
     "Matcher",
+    "Monitor",
 ]
