@@ -220,8 +220,8 @@ def is_shown(of: pa.DataType) -> bool:
 
 def from_pylist(value: object, of: pa.DataType) -> object:
     """What pyarrow's own conversion gives, as a value of the model; it knows no zone-free instants or decimals."""
-    if isinstance(value, datetime):
-        return value.astimezone(UTC)
+    if isinstance(value, datetime):  # of pandas, if that is installed and the type is finer than microseconds
+        return datetime.combine(value.date(), value.timetz()).astimezone(UTC)
     if isinstance(value, Decimal):
         return int(value) if of.scale <= 0 else float(Fraction(value))
     return value

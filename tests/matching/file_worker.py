@@ -77,7 +77,7 @@ def try_file(path: Path, notifications: list[Notification]) -> str:
             check_ids(index.match(notification))
             assert type(index.match_any(notification)) is bool
             check_ids(index.match_encoded(msgpack.encode(notification)))
-        rows, ids, _ = index.match_batch(body_batch(notifications), bodies="body")
+        rows, ids, *_ = index.match_batch(body_batch(notifications), bodies="body")
         check_ids(list(rows))
         check_ids(list(ids))
         check_ids(list(index.match_counts(body_batch(notifications), bodies="body")))
@@ -190,12 +190,43 @@ def digest_of_all_names(file: IndexFile) -> None:
     file.set_word(first_digest(file), 0, 2**32 - 1)
 
 
-def digest_of_all_values(file: IndexFile) -> None:
+def digest_of_all_parts(file: IndexFile) -> None:
     file.set_word(first_digest(file), 4, 2**32 - 1)
 
 
+def digest_of_all_values(file: IndexFile) -> None:
+    file.set_word(first_digest(file), 8, 2**32 - 1)
+
+
 def digest_of_fewer_values(file: IndexFile) -> None:
-    file.set_word(first_digest(file), 4, 0)
+    file.set_word(first_digest(file), 8, 0)
+
+
+FIRST_PART = 32 + 16
+"""Of a digest with one outline: a name, a form, eight bytes of sizes, the longest, and an end."""
+
+
+def digest_of_another_form(file: IndexFile) -> None:
+    file.set_word(first_digest(file), FIRST_PART + 4, 3)
+
+
+def digest_of_no_size(file: IndexFile) -> None:
+    file.set_word(first_digest(file), FIRST_PART + 16, 0)
+
+
+def digest_of_a_size_beyond_all(file: IndexFile) -> None:
+    file.set_word(first_digest(file), FIRST_PART + 16, 4097)
+
+
+def digest_of_more_parts_than_it_has(file: IndexFile) -> None:
+    file.set_word(first_digest(file), FIRST_PART + 24, 193)
+
+
+def part_of_another_form(file: IndexFile) -> None:
+    """Of the first entry, in its first unit: the upper bits of its last word say the form."""
+    first = file.word(file.last_chunk(file.root), 8)
+    file.set_word(first, 20, 0)  # without a digest the entry is looked at
+    file.set_word(first, 32 + 64 * 4 + 8, 3 << 30 | 6)
 
 
 def group_above_itself(file: IndexFile) -> None:
@@ -215,6 +246,7 @@ def partitions_beyond_the_end(file: IndexFile) -> None:
 
 MANY = Notification({f"n{number}": 1 for number in range(500)})
 NEVER_PREFIX = Filter([Constraint("x", "!>*", NEEDLE)])
+LACKING = [Filter([Constraint("x", "!*", f"part{number:04}")]) for number in range(200)]
 UNEQUAL = [Filter([Constraint("x", "!=", number)]) for number in range(200)]
 LIES: list[tuple[Callable[[IndexFile], None], list[Filter], Notification]] = [
     (far_literal, [Filter([Constraint("x", "*", NEEDLE)])], Notification(x=NEEDLE * 2)),
@@ -228,6 +260,12 @@ LIES: list[tuple[Callable[[IndexFile], None], list[Filter], Notification]] = [
     (digest_of_all_names, UNEQUAL, Notification(x=-1)),
     (digest_of_all_values, UNEQUAL, Notification(x=-1)),
     (digest_of_fewer_values, UNEQUAL, Notification(x=-1)),
+    (digest_of_all_parts, LACKING, Notification(x="text")),
+    (digest_of_another_form, LACKING, Notification(x="text")),
+    (digest_of_no_size, LACKING, Notification(x="text")),
+    (digest_of_a_size_beyond_all, LACKING, Notification(x="text")),
+    (digest_of_more_parts_than_it_has, LACKING, Notification(x="text")),
+    (part_of_another_form, LACKING, Notification(x="text")),
     (group_above_itself, [NEVER_PREFIX] * 40, Notification(x="-")),
     (buckets_before_themselves, [Filter([Constraint(f"n{i}", "any")]) for i in range(500)], MANY),
     (partitions_beyond_the_end, [NEVER_PREFIX] * 40, Notification(x="-")),

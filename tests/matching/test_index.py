@@ -345,10 +345,11 @@ def test_columns_of_results():
     index = FilterIndex([Filter.parse("x > 1"), Filter.parse("x > 2")])
     first, second = index.match(Notification(x=3))
     batch = pa.record_batch({"x": [1, 2, 3]})
-    rows, ids, continuation = index.match_batch(batch)
+    rows, ids, continuation, skipped = index.match_batch(batch)
     counts = index.match_counts(batch)
     del index, batch
     assert continuation is None
+    assert skipped == []
     for column, expected in ((rows, [1, 2, 2]), (ids, [first, first, second]), (counts, [0, 1, 2])):
         assert list(column) == expected
         assert all(type(number) is int for number in column)

@@ -1,9 +1,6 @@
 """Matching on Spark: large sets of filters against large tables and streams of events.
 
->>> from palio import spark                                                         # doctest: +SKIP
->>> session = spark.session()                                                       # doctest: +SKIP
->>> filters = spark.read_filters(session, "filters.txt")                            # doctest: +SKIP
->>> spark.match(session.read.parquet("events"), filters, key="event_id").show()     # doctest: +SKIP
+``spark.match(events, filters, key="event_id")`` is a table of events and the filters that match them.
 
 Needs the extra ``palio[spark]`` and a Java runtime; ``docs/spark.md`` tells how it works and what each type means.
 """

@@ -43,9 +43,6 @@ def session(
 
     ``settings`` are Spark's, and go before ours. On a cluster whose machines do not have Palio, ``packed`` names an
     archive of a Python environment that has it (``scripts/pack-environment`` makes one); executors unpack and use it.
-
-    >>> session("local[2]").range(3).count()  # doctest: +SKIP
-    3
     """
     if not isinstance(master, str) or not master:
         raise CallerError(f"master: {brief(master)} is no address of a Spark master, such as 'local[2]'")
