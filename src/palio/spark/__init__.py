@@ -7,6 +7,16 @@ Needs the extra ``palio[spark]`` and a Java runtime; ``docs/spark.md`` tells how
 
 from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import match
+from palio.spark.patterns import PatternSet, match_patterns, prepare_patterns
 from palio.spark.session import session
 
-__all__ = ["FilterSet", "match", "prepare", "read_filters", "session"]
+__all__ = [
+    "FilterSet",
+    "PatternSet",
+    "match",
+    "match_patterns",
+    "prepare",
+    "prepare_patterns",
+    "read_filters",
+    "session",
+]

@@ -121,13 +121,13 @@ def prepare(
     read is left out and listed in :attr:`FilterSet.rejects`, or with ``fail_fast`` is an error. A set of more than
     ``filters_per_index`` filters is divided among several indexes.
     """
-    id_type = _check_table(filters)
+    id_type = check_table(filters)
     rows = filters.select("id", "text")
     schema = (
         f"index binary, ids binary, attributes array<string>, id {id_type.simpleString()}, text string, reason string, "
         "line int, column int"
     )
-    reading = Reading(limits, _ARROW_IDS[type(id_type)])
+    reading = Reading(limits, arrow_type_of(id_type))
     parsed = rows.mapInArrow(partial(read_parts, reading), schema).persist(StorageLevel.DISK_ONLY)
     made = FilterSet(parsed, id_type, limits)
     try:
@@ -143,7 +143,8 @@ def prepare(
     return made
 
 
-def _check_table(filters: DataFrame) -> DataType:
+def check_table(filters: DataFrame) -> DataType:
+    """The type of the ids of a table of filters or patterns."""
     if not isinstance(filters, DataFrame):
         raise CallerError(f"filters: {brief(filters)} is no DataFrame; read_filters makes one of a file")
     types = {field.name: field.dataType for field in filters.schema.fields}
@@ -156,6 +157,11 @@ def _check_table(filters: DataFrame) -> DataType:
     return types["id"]
 
 
+def arrow_type_of(id_type: DataType) -> pa.DataType:
+    """What Arrow calls the type of the ids."""
+    return _ARROW_IDS[type(id_type)]
+
+
 def _fail_if_rejected(made: FilterSet) -> None:
     for first in made.rejects.limit(1).collect():
         others = f"; {made.rejected - 1:,} more cannot be read" if made.rejected > 1 else ""
@@ -164,7 +170,7 @@ def _fail_if_rejected(made: FilterSet) -> None:
 
 def _join(made: FilterSet, filters_per_index: int) -> None:
     """Bring the parts together into as few indexes as there may be, and hand them to Spark."""
-    assembly = Assembly(made._folder, _ARROW_IDS[type(made.id_type)], made.limits, filters_per_index)
+    assembly = Assembly(made._folder, arrow_type_of(made.id_type), made.limits, filters_per_index)
     attributes: set[str] = set()
     parts = made._parsed.where("index is not null").select("index", "ids", "attributes")
     for part in parts.toLocalIterator(prefetchPartitions=True):

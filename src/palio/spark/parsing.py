@@ -49,7 +49,7 @@ def read_parts(reading: Reading, batches: Iterable[pa.RecordBatch]) -> Iterator[
             try:
                 part.add(id, read_filter(id, text, reading.limits))
             except PalioError as error:
-                rejects.append(_reject(id, text, error))
+                rejects.append(reject(id, text, error))
             if len(part) >= PART_FILTERS:
                 yield part.take()
         if rejects:
@@ -105,7 +105,8 @@ class _Part:
         return pa.RecordBatch.from_pylist([row], part_schema(self.reading.id_type))
 
 
-def _reject(id: object, text: str | None, error: PalioError) -> dict[str, object]:
+def reject(id: object, text: str | None, error: PalioError) -> dict[str, object]:
+    """The row that says why a text could not be read."""
     line, column = (error.line, error.column) if isinstance(error, TextSyntaxError) else (None, None)
     reason = str(error).partition("\n")[0]
     return {"id": id, "text": text, "reason": reason, "line": line, "column": column}

@@ -21,6 +21,9 @@ _SETTINGS = {
     "spark.python.worker.reuse": "true",  # a worker opens an index once, not once a task
     "spark.driver.maxResultSize": "0",  # the parts of a large index come to the driver
     "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
     "spark.log.structuredLogging.enabled": "false",
 }
 _LOCAL = {

@@ -1,0 +1,146 @@
+"""Sequences of events that match patterns, on tables and on streams.
+
+The filters of all patterns are matched first, as any filters are. What they find is then brought into the total order of
+events, for each pattern on its own, and a monitor goes through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql import types as spark_types
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, DataType, StructField, StructType
+
+from palio.errors import CallerError, PalioError, UnsupportedColumnError, brief
+from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.spark.filters import FilterSet, arrow_type_of, check_table, prepare
+from palio.spark.matching import match
+from palio.spark.parsing import Reading
+from palio.spark.sequences import follow_sorted, follow_stream, split_patterns
+from palio.spark.types import column, quoted
+
+ORDER = ("published", "origin", "sequence")
+"""The columns of the total order, as SEMANTICS has it: time of publication, origin, number."""
+
+_PLAIN = (spark_types.StringType, spark_types.LongType, spark_types.IntegerType, spark_types.ShortType)
+
+
+class PatternSet:
+    """Patterns ready for matching, made by :func:`prepare_patterns`."""
+
+    def __init__(self, filters: FilterSet, elements: DataFrame, rejects: DataFrame, id_type: DataType) -> None:
+        self.filters = filters
+        """The filters of all patterns."""
+        self.elements = elements
+        """Which filter is which position of which pattern."""
+        self.rejects = rejects
+        """The patterns that could not be read, like :attr:`FilterSet.rejects`."""
+        self.id_type = id_type
+
+
+def prepare_patterns(patterns: DataFrame, *, limits: Limits = DEFAULT_LIMITS) -> PatternSet:
+    """Read a table of ``id`` and ``text`` (``... then ...``, or the JSON form) and make it ready for matching."""
+    id_type = check_table(patterns)
+    session = patterns.sparkSession
+    schema = f"id {id_type.simpleString()}, position int, length int, text string, reason string, line int, column int"
+    reading = Reading(limits, arrow_type_of(id_type))
+    split = patterns.select("id", "text").mapInArrow(partial(split_patterns, reading), schema).toArrow()
+    is_good = pc.is_null(split["reason"])
+    good = split.filter(is_good)
+    numbers = pa.array(range(len(good)), pa.int64())
+    filters = prepare(session.createDataFrame(pa.table({"id": numbers, "text": good["text"]})), limits=limits)
+    if filters.rejected:
+        raise PalioError("a filter that was printed could not be read again")
+    elements = pa.table(
+        {"filter": numbers, "pattern": good["id"], "position": good["position"], "length": good["length"]}
+    )
+    rejected = split.filter(pc.invert(is_good)).select(["id", "text", "reason", "line", "column"])
+    return PatternSet(filters, session.createDataFrame(elements), session.createDataFrame(rejected), id_type)
+
+
+def match_patterns(  # noqa: PLR0913 (each says a thing of its own)
+    events: DataFrame,
+    patterns: PatternSet | DataFrame,
+    *,
+    order: Sequence[str] = ORDER,
+    key: Sequence[str] = (),
+    bodies: str | None = None,
+    delay: str = "0 seconds",
+) -> DataFrame:
+    """The sequences of events that match patterns: ``pattern``, its id, and ``elements``, an array of the events.
+
+    ``order`` names the columns that order events: a timestamp, then strings or integers that tell apart what has the
+    same time. An element has these columns, and those named by ``key``. Events that have none of them are left out.
+
+    On a stream, events may come late by ``delay``: a sequence is told when no earlier event can come any more, and what
+    comes even later is dropped and counted (``numRowsDroppedByWatermark`` in the query's progress).
+    """
+    names = _check_order(events, order, key)
+    made = patterns if isinstance(patterns, PatternSet) else prepare_patterns(patterns)
+    for name in names:
+        events = events.where(quoted(name).isNotNull())
+    found = match(events, made.filters, key=names, bodies=bodies)
+    places = [f"c{place}" for place in range(len(names))]
+    found = found.toDF("time", *places[1:], "filter").withColumn("c0", sql.unix_micros("time"))
+    carried = ["pattern", "position", "length", *places]
+    if events.isStreaming:
+        found = found.withWatermark("time", delay)
+        found = found.join(sql.broadcast(made.elements), "filter").select("time", *carried)
+        sequences = _follow_stream(found, made, places)
+    else:
+        found = found.join(sql.broadcast(made.elements), "filter").select(*carried)
+        sequences = _follow_table(found, made, places)
+    return sequences.select("pattern", _named("elements", names, places).alias("elements"))
+
+
+def _follow_table(found: DataFrame, made: PatternSet, places: list[str]) -> DataFrame:
+    in_order = found.repartition("pattern").sortWithinPartitions("pattern", *places)
+    result = _result(found, made, places)
+    return in_order.mapInArrow(partial(follow_sorted, to_arrow_schema(result)), result)
+
+
+def _follow_stream(found: DataFrame, made: PatternSet, places: list[str]) -> DataFrame:
+    return found.groupBy("pattern").applyInPandasWithState(
+        partial(follow_stream, tuple(places)),
+        outputStructType=_result(found, made, places),
+        stateStructType="taken int, rows binary",
+        outputMode="append",
+        timeoutConf="EventTimeTimeout",
+    )
+
+
+def _result(found: DataFrame, made: PatternSet, places: list[str]) -> StructType:
+    element = StructType([StructField(name, found.schema[name].dataType) for name in places])
+    return StructType([StructField("pattern", made.id_type), StructField("elements", ArrayType(element))])
+
+
+def _named(elements: str, names: list[str], places: list[str]) -> Column:
+    """The elements with the names that their columns have among the events, and the time as a time again."""
+
+    def one(element: Column) -> Column:
+        fields = [element[place] for place in places]
+        fields[0] = sql.timestamp_micros(fields[0])
+        return sql.struct(*(field.alias(name) for field, name in zip(fields, names, strict=True)))
+
+    return sql.transform(elements, one)
+
+
+def _check_order(events: DataFrame, order: Sequence[str], key: Sequence[str]) -> list[str]:
+    if isinstance(order, str) or isinstance(key, str) or not order:
+        raise CallerError("order and key are lists of columns; order begins with a timestamp")
+    names = list(dict.fromkeys([*order, *key]))
+    kinds = {name: column(events, name, "order" if name in order else "key").dataType for name in names}
+    if not isinstance(kinds[names[0]], spark_types.TimestampType):
+        kind = kinds[names[0]].simpleString()
+        raise UnsupportedColumnError(f"order: column {brief(names[0])} must be a timestamp, not {kind}")
+    for name in names[1:]:
+        if not isinstance(kinds[name], _PLAIN):
+            kind = kinds[name].simpleString()
+            raise UnsupportedColumnError(f"column {brief(name)} of type {kind}: order and key are strings or integers")
+    return names
