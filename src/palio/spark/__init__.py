@@ -9,12 +9,17 @@ from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import match
 from palio.spark.patterns import PatternSet, match_patterns, prepare_patterns
 from palio.spark.session import session
+from palio.spark.stream import FilterDirectory, FilterSource, FilterTable, match_stream
 
 __all__ = [
+    "FilterDirectory",
     "FilterSet",
+    "FilterSource",
+    "FilterTable",
     "PatternSet",
     "match",
     "match_patterns",
+    "match_stream",
     "prepare",
     "prepare_patterns",
     "read_filters",

@@ -41,14 +41,16 @@ class FilterRejectedError(PalioError):
 class FilterSet:
     """Filters ready for matching on the executors, made by :func:`prepare`.
 
-    Its files live until :meth:`close`, the end of a ``with`` block, or the end of the process; results that were not
-    computed by then cannot be.
+    It lives until :meth:`close`, the end of a ``with`` block, or the end of the process; results that were not computed
+    by then cannot be.
     """
 
     def __init__(self, parsed: DataFrame, id_type: DataType, limits: Limits) -> None:
         self._parsed = parsed
         self._folder = Path(tempfile.mkdtemp(prefix="palio-"))
-        atexit.register(self.close)
+        self._remove_folder = partial(shutil.rmtree, self._folder, ignore_errors=True)
+        atexit.register(self._remove_folder)
+        self._is_given_to_cluster = False
         self.id_type = id_type
         """The type of the ids, as Spark has it."""
         self.limits = limits
@@ -69,9 +71,15 @@ class FilterSet:
         return self._parsed.where("reason is not null").select("id", "text", "reason", "line", "column")
 
     def close(self) -> None:
-        """Delete the files."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-        atexit.unregister(self.close)
+        """Delete the files, if that can be, and let Spark forget what was rejected.
+
+        What was given to a cluster stays until the process ends: every executor, also one that joins later, insists on
+        all files that were ever given to it.
+        """
+        self._parsed.unpersist()
+        if not self._is_given_to_cluster:
+            self._remove_folder()
+            atexit.unregister(self._remove_folder)
 
     def __enter__(self) -> FilterSet:
         return self
@@ -180,6 +188,11 @@ def _join(made: FilterSet, filters_per_index: int) -> None:
     made.filters = assembly.filters
     made.attributes = frozenset(attributes)
     context = made._parsed.sparkSession.sparkContext
+    master = str(context.master)
+    if master.startswith("local") and not master.startswith("local-cluster"):
+        made.shipment = made.shipment._replace(folder=str(made._folder))
+        return
+    made._is_given_to_cluster = True
     for file in sorted(made._folder.iterdir()):
         context.addFile(str(file))
 

@@ -1,6 +1,6 @@
 """Sequences of events that match patterns, on tables and on streams.
 
-The filters of all patterns are matched first, as any filters are. What they find is then brought into the total order of
+The filters of all patterns are matched first, as any filters are. What they find is brought into the total order of
 events, for each pattern on its own, and a monitor goes through it.
 """
 

@@ -19,7 +19,7 @@ Codes = npt.NDArray[np.int64]
 
 
 class Shipment(NamedTuple):
-    """What a task must know to find a set of filters among the files that Spark has brought."""
+    """What a task must know to find a set of filters."""
 
     version: str
     indexes: tuple[str, ...]
@@ -27,6 +27,12 @@ class Shipment(NamedTuple):
     has_unions: bool
     """Whether some id belongs to several filters."""
     limits: Limits
+    folder: str | None = None
+    """Where the files are, if executors see the same files as the driver; if not, Spark has brought them."""
+
+    def path(self, name: str) -> str:
+        """Where a file of the shipment is, in this process."""
+        return SparkFiles.get(name) if self.folder is None else f"{self.folder}/{name}"
 
 
 class OpenSet(NamedTuple):
@@ -97,10 +103,10 @@ def open_shipment(shipment: Shipment) -> OpenSet:
     known = _opened.get(shipment.version)
     if known is not None:
         return known
-    indexes = tuple(FilterIndex.open(SparkFiles.get(name), limits=shipment.limits) for name in shipment.indexes)
+    indexes = tuple(FilterIndex.open(shipment.path(name), limits=shipment.limits) for name in shipment.indexes)
     name = f"palio-{shipment.version}"
-    ids = pa.ipc.open_file(pa.memory_map(SparkFiles.get(f"{name}.ids"))).read_all()["id"].combine_chunks()
-    codes = np.load(SparkFiles.get(f"{name}.codes.npy"), mmap_mode="r") if shipment.has_unions else None
+    ids = pa.ipc.open_file(pa.memory_map(shipment.path(f"{name}.ids"))).read_all()["id"].combine_chunks()
+    codes = np.load(shipment.path(f"{name}.codes.npy"), mmap_mode="r") if shipment.has_unions else None
     while len(_opened) >= _MOST_OPEN:
         del _opened[next(iter(_opened))]
     return _opened.setdefault(shipment.version, OpenSet(indexes, ids, codes))

@@ -1,0 +1,205 @@
+"""Streams against filters that change, killed and started again."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from palio import spark
+from palio.errors import CallerError, UnsupportedColumnError
+
+SCHEMA = "k long, x double"
+
+
+def put(session: SparkSession, folder: Path, rows: Iterable[tuple[int, float | None]]) -> None:
+    session.createDataFrame(list(rows), SCHEMA).coalesce(1).write.mode("append").parquet(str(folder / "events"))
+
+
+def filters(folder: Path, version: str, *texts: str) -> None:
+    (folder / "filters").mkdir(exist_ok=True)
+    beside = folder / f"new-{version}"
+    beside.write_text("\n".join(texts), encoding="utf-8")
+    beside.rename(folder / "filters" / version)
+
+
+def stream(session: SparkSession, folder: Path) -> DataFrame:
+    return session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(str(folder / "events"))
+
+
+def run(session: SparkSession, folder: Path, source: spark.FilterSource | None = None, **options: object) -> None:
+    source = source or spark.FilterDirectory(session, folder / "filters")
+    given = {"key": "k"} | options
+    query = spark.match_stream(
+        stream(session, folder),
+        source,
+        folder / "out",
+        checkpoint=folder / "checkpoint",
+        **given,  # type: ignore[arg-type]
+    )
+    assert query.awaitTermination(60)
+
+
+def deliveries(session: SparkSession, folder: Path) -> list[tuple[int, int, str]]:
+    rows = session.read.parquet(str(folder / "out" / "deliveries")).collect()
+    return sorted((row["k"], row["filter"], row["version"]) for row in rows)
+
+
+def test_a_new_version_of_the_filters_is_used_from_the_next_batch_on(session: SparkSession, tmp_path: Path) -> None:
+    filters(tmp_path, "9.txt", "x > 0", "x > 5")
+    put(session, tmp_path, [(1, 3.0), (2, 7.0)])
+    run(session, tmp_path)
+    filters(tmp_path, "10.txt", "x < 5", "broken >")
+    put(session, tmp_path, [(3, 3.0), (4, 7.0)])
+    run(session, tmp_path)
+    assert deliveries(session, tmp_path) == [(1, 1, "9.txt"), (2, 1, "9.txt"), (2, 2, "9.txt"), (3, 1, "10.txt")]
+    rejects = session.read.parquet(str(tmp_path / "out" / "rejects")).collect()
+    assert [(row["version"], row["id"], row["text"]) for row in rejects] == [("10.txt", 2, "broken >")]
+
+
+def test_a_poisoned_record_is_told_and_the_stream_goes_on(session: SparkSession, tmp_path: Path) -> None:
+    filters(tmp_path, "1.txt", "x > 0")
+    put(session, tmp_path, [(1, 3.0), (2, float("nan")), (3, None)])
+    put(session, tmp_path, [(4, 4.0)])
+    run(session, tmp_path)
+    assert deliveries(session, tmp_path) == [(1, 1, "1.txt"), (4, 1, "1.txt")]
+    unreadable = session.read.parquet(str(tmp_path / "out" / "unreadable")).collect()
+    assert [(row["k"], row["problem"].partition(";")[0]) for row in unreadable] == [
+        (2, "column 'x': float that is NaN or infinite")
+    ]
+
+
+def test_a_version_that_cannot_be_used_leaves_the_one_before_in_use(
+    session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The second version lacks a column; it comes while the query runs, between its first and its second batch."""
+    filters(tmp_path, "1.txt", "x > 0")
+    put(session, tmp_path, [(1, 3.0)])
+    put(session, tmp_path, [(2, 4.0)])
+
+    class Changing(spark.FilterDirectory):
+        asked = 0
+
+        def newest(self) -> str:
+            self.asked += 1
+            if self.asked == 3:  # once when the query is started, then once a batch
+                session.createDataFrame([(1,)], "id long").write.parquet(str(tmp_path / "filters" / "2.parquet"))
+            return super().newest()
+
+    run(session, tmp_path, Changing(session, tmp_path / "filters"))
+    assert deliveries(session, tmp_path) == [(1, 1, "1.txt"), (2, 1, "1.txt")]
+    assert "the filters stay at version 1.txt: filters: columns 'id' and 'text' are needed" in caplog.text
+
+
+def test_versions_of_a_table(session: SparkSession, tmp_path: Path) -> None:
+    rows = session.createDataFrame([(1, "x > 0", 1), (1, "x > 5", 2)], "id long, text string, version int")
+    rows.where("version = 1").write.saveAsTable("palio_filters", path=str(tmp_path / "table"))
+    try:
+        source = spark.FilterTable(session, "palio_filters")
+        put(session, tmp_path, [(1, 3.0), (2, 7.0)])
+        run(session, tmp_path, source)
+        rows.where("version = 2").write.mode("append").saveAsTable("palio_filters", path=str(tmp_path / "table"))
+        put(session, tmp_path, [(3, 3.0), (4, 7.0)])
+        run(session, tmp_path, source)
+        assert deliveries(session, tmp_path) == [(1, 1, "1"), (2, 1, "1"), (4, 1, "2")]
+    finally:
+        session.sql("drop table palio_filters")
+
+
+def test_wide_and_counted_results(session: SparkSession, tmp_path: Path) -> None:
+    filters(tmp_path, "1.txt", "x > 0", "x > 5")
+    put(session, tmp_path, [(1, 3.0), (2, 7.0), (3, -1.0)])
+    run(session, tmp_path, key=None, result="wide")
+    rows = session.read.parquet(str(tmp_path / "out" / "deliveries")).collect()
+    assert {row["k"]: row["filters"] for row in rows} == {1: [1], 2: [1, 2], 3: []}
+    (tmp_path / "checkpoint").rename(tmp_path / "old")
+    (tmp_path / "out").rename(tmp_path / "old out")
+    run(session, tmp_path, key=None, result="counts")
+    rows = session.read.parquet(str(tmp_path / "out" / "deliveries")).collect()
+    assert {row["filter"]: row["count"] for row in rows} == {1: 2, 2: 1}
+
+
+def test_which_version_is_the_newest(session: SparkSession, tmp_path: Path) -> None:
+    source = spark.FilterDirectory(session, tmp_path)
+    with pytest.raises(CallerError, match="no version in"):
+        source.newest()
+    for name in ("9.txt", "v10.txt", ".hidden", "_ignored", "2.txt"):
+        (tmp_path / name).write_text("x = 1", encoding="utf-8")
+    (tmp_path / "11").mkdir()
+    assert source.newest() == "v10.txt"
+    (tmp_path / "11" / "_SUCCESS").touch()
+    assert source.newest() == "11"
+    (tmp_path / "latest.txt").write_text("x = 1", encoding="utf-8")
+    assert source.newest() == "latest.txt"
+
+
+def test_what_is_wrong_is_told_before_the_stream_starts(session: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="there is no directory"):
+        spark.FilterDirectory(session, tmp_path / "missing")
+    filters(tmp_path, "1.txt", "x > 0")
+    put(session, tmp_path, [(1, 1.0)])
+    source = spark.FilterDirectory(session, tmp_path / "filters")
+    places = {"out": tmp_path / "out", "checkpoint": tmp_path / "checkpoint"}
+    with pytest.raises(CallerError, match="no stream"):
+        spark.match_stream(session.range(3), source, **places)
+    events = stream(session, tmp_path)
+    with pytest.raises(CallerError, match="key: narrow results need"):
+        spark.match_stream(events, source, **places)
+    with pytest.raises(CallerError, match="'version' would be in the result twice"):
+        spark.match_stream(events.withColumnRenamed("k", "version"), source, **places, key="version")
+    with pytest.raises(UnsupportedColumnError, match="'x' of type 'array"):
+        spark.match_stream(events.selectExpr("k", "array(x) as x"), source, **places, key="k")
+
+
+# -- processes that die ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def started(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that matches the stream; it is killed at the end."""
+    command = [sys.executable, "-m", "tests.spark.stream_worker", str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as worker:
+        try:
+            yield worker
+        finally:
+            worker.kill()
+
+
+def next_line(worker: subprocess.Popen[str]) -> str:
+    assert worker.stdout is not None
+    return worker.stdout.readline().strip()
+
+
+def go_on(worker: subprocess.Popen[str]) -> None:
+    assert worker.stdin is not None
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+
+
+def test_a_query_that_is_killed_goes_on_and_delivers_everything_once(session: SparkSession, tmp_path: Path) -> None:
+    """Killed when the second batch is written and Spark has not noted it; meanwhile the filters change."""
+    filters(tmp_path, "1.txt", "x > 0")
+    for batch in range(4):
+        put(session, tmp_path, [(10 * batch + i, float(i)) for i in range(3)])
+    with started(tmp_path) as worker:
+        assert next_line(worker) == "0"
+        go_on(worker)
+        assert next_line(worker) == "1"
+    filters(tmp_path, "2.txt", "x > 1")
+    told = []
+    with started(tmp_path) as worker:
+        while (line := next_line(worker)) not in {"done", ""}:
+            told.append(line)
+            go_on(worker)
+    assert (told, line) == (["1", "2", "3"], "done")
+    found = session.read.parquet(str(tmp_path / "out" / "deliveries")).collect()
+    assert {row["batch"]: row["version"] for row in found} == {0: "1.txt", 1: "1.txt", 2: "2.txt", 3: "2.txt"}
+    order = {row["k"] // 10: row["batch"] for row in found}  # files come in the order of their times
+    assert sorted(order.values()) == [0, 1, 2, 3]
+    expected = [k for k in range(40) if 0 < k % 10 < 3 and (k % 10 > 1 or order[k // 10] < 2)]
+    assert sorted(row["k"] for row in found) == expected
