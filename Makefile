@@ -18,7 +18,7 @@ run: $(VENV)/.run ## Show Palio at work: a short guided tour in the terminal
 	$(BIN)/palio tour
 
 test: $(VENV)/.dev ## Run all tests, the examples in the documentation included
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q --ignore=tests/spark
+	$(BIN)/python -m pytest -n 2 --dist worksteal -q --ignore=tests/spark --ignore=docs/spark.md
 	$(BIN)/python -m pytest -q tests/spark
 
 lint: $(VENV)/.dev ## Check style, types and layers
