@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench sanitize soak soak-relations soak-codec soak-matching lock stubs clean
+.PHONY: help setup run test lint bench sanitize soak soak-relations soak-codec soak-matching soak-cluster lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
 	scripts/sanitize
 
-soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec or matching
+soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec, matching, cluster
 
 soak-relations: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/model
@@ -44,6 +44,9 @@ soak-codec: $(VENV)/.dev
 
 soak-matching: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/matching
+
+soak-cluster: $(VENV)/.dev
+	$(BIN)/python -m tests.spark.soak_cluster
 
 lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) --group build -o locks/run.txt
