@@ -1,0 +1,244 @@
+"""The work of ``palio match`` on a table: read, match, write, and gather what the summary tells."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from palio.cli.match_report import (
+    EventFigures,
+    FilterCount,
+    FilterFigures,
+    Places,
+    ReasonCount,
+    Reject,
+    Seconds,
+    Summary,
+    UnknownAttribute,
+)
+from palio.errors import CallerError
+from palio.spark import FilterSet, match, prepare, read_filters
+from palio.spark.matching import Result
+from palio.spark.types import check_bodies, column, quoted
+
+_SHOWN_REJECTS = 3
+_SHOWN_FILTERS = 5
+_SHOWN_REASONS = 5
+_KEY_NAMES = {"id", "event_id", "key"}
+_TIMES = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
+"""Times as filters write them: never without a zone."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be done; the fields are the options of the command."""
+
+    events: str
+    format: str
+    filters: str
+    out: str
+    may_replace: bool
+    """Whether what is at ``out`` may be replaced."""
+    result: str
+    keys: Sequence[str]
+    bodies: str | None
+    fail_fast: bool
+
+    @property
+    def rejects(self) -> str:
+        """The folder beside ``out``; one inside it would be read as a part of the results."""
+        return f"{self.out.rstrip('/')}.rejects"
+
+
+def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary:
+    """Do the job; ``tell`` hears what is being done."""
+    tell("Looking at the events")
+    events = read_events(session, job.events, job.format)
+    keys = choose_keys(events, job.keys) if job.result == "narrow" else []
+    if job.bodies is not None:
+        check_bodies(events, job.bodies)
+    tell("Reading filters")
+    clock = _Clock()
+    table = read_filters(session, job.filters)
+    with prepare(table, fail_fast=job.fail_fast) as filters:
+        seconds_filters = clock.lap()
+        tell("Matching")
+        result = cast("Result", job.result)
+        matched = match(events, filters, key=keys or None, result=result, bodies=job.bodies, problems=True)
+        matched = matched.persist(StorageLevel.DISK_ONLY)
+        try:
+            _write(matched.where("problem is null").drop("problem"), job.out, job)
+            seconds_match = clock.lap()
+            tell("Counting")
+            found = _count(events, matched, keys, job.result)
+            places = _write_rejects(session, filters, matched, found.events.unreadable, job)
+            about_filters = _about_filters(table, filters, found)
+            unknown = [] if job.bodies else unknown_attributes(filters.attributes, events.columns)
+            seconds = Seconds(seconds_filters, seconds_match, clock.lap())
+            return Summary(found.events, about_filters, found.deliveries, unknown, seconds, places)
+        finally:
+            matched.unpersist()
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._before = time.monotonic()
+
+    def lap(self) -> float:
+        """Seconds since the last call."""
+        now = time.monotonic()
+        passed, self._before = now - self._before, now
+        return passed
+
+
+# -- input -------------------------------------------------------------------------------------------------------------
+
+
+def read_events(session: SparkSession, path: str, format: str) -> DataFrame:
+    """The events. The types of JSON and CSV are found out by reading all of it, because filters ask for types."""
+    reader = session.read.format(format)
+    if format == "json":
+        reader = reader.options(inferTimestamp=True, timestampFormat=_TIMES)
+    if format == "csv":  # a day is no instant, so it stays a string, which filters can compare
+        reader = reader.options(header=True, inferSchema=True, preferDate=False, timestampFormat=_TIMES)
+    events = reader.load(path)
+    if format == "json" and "_corrupt_record" in events.columns:  # such rows would be events without attributes
+        raise CallerError(f"--events: not every line of {path!r} is a JSON object")
+    return events
+
+
+def choose_keys(events: DataFrame, given: Sequence[str]) -> Sequence[str]:
+    """The columns by which narrow results name an event: those given, or one with a usual name."""
+    for name in given:
+        column(events, name, "--key")
+    if given:
+        return given
+    usual = [name for name in events.columns if name.lower() in _KEY_NAMES]
+    if len(usual) == 1:
+        return usual
+    raise CallerError(f"--key: say which column tells events apart; there are {', '.join(events.columns) or 'none'}")
+
+
+# -- output ------------------------------------------------------------------------------------------------------------
+
+
+def _write(frame: DataFrame, path: str, job: Job) -> None:
+    frame.write.mode("overwrite" if job.may_replace else "error").parquet(path)
+
+
+def _write_rejects(session: SparkSession, filters: FilterSet, matched: DataFrame, unreadable: int, job: Job) -> Places:
+    """Write what was rejected, if anything was; rejects of an earlier run must not stay beside these results."""
+    if job.may_replace:
+        _delete(session, job.rejects)
+    rejected_filters = unreadable_events = None
+    if filters.rejected:
+        rejected_filters = f"{job.rejects}/filters"
+        _write(filters.rejects, rejected_filters, job)
+    if unreadable:
+        unreadable_events = f"{job.rejects}/events"
+        added = {"narrow": "filter", "wide": "filters", "counts": "filter"}[job.result]
+        _write(matched.where("problem is not null").drop(added), unreadable_events, job)
+    return Places(job.out, rejected_filters, unreadable_events)
+
+
+def _delete(session: SparkSession, path: str) -> None:
+    """Through Hadoop, because the place may be on any file system that Spark can write to."""
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    place = jvm.org.apache.hadoop.fs.Path(path)
+    place.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).delete(place, True)
+
+
+# -- figures -----------------------------------------------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    events: EventFigures
+    deliveries: int
+    filters: int
+    """How many filters match something."""
+    top: list[tuple[int | str, int]]
+
+
+def _count(events: DataFrame, matched: DataFrame, keys: Sequence[str], result: str) -> _Found:
+    tally = _tally(matched, result).persist(StorageLevel.DISK_ONLY)
+    try:
+        good, bad = tally.where("problem is null"), tally.where("problem is not null")
+        sums = tally.groupBy(sql.isnull("problem").alias("is_good"))
+        sizes = {row["is_good"]: row for row in sums.agg(sql.sum("count").alias("events"), sql.count("*")).collect()}
+        deliveries, filters = sizes[True][1:] if True in sizes else (0, 0)
+        unreadable = sizes[False]["events"] if False in sizes else 0
+        top = good.orderBy(sql.desc("count"), "filter").limit(_SHOWN_FILTERS).collect()
+        reasons = bad.orderBy(sql.desc("count"), "problem").limit(_SHOWN_REASONS).collect() if unreadable else []
+    finally:
+        tally.unpersist()
+    read = matched.count() if result == "wide" else events.count()
+    silent = _silent(read - unreadable, matched.where("problem is null"), keys, result)
+    told = [ReasonCount(row["problem"], row["count"]) for row in reasons]
+    about_events = EventFigures(read, silent, unreadable, told)
+    return _Found(about_events, deliveries, filters, [(row["filter"], row["count"]) for row in top])
+
+
+def _tally(matched: DataFrame, result: str) -> DataFrame:
+    """How many events each filter matches, and how many each problem has: ``filter``, ``problem``, ``count``."""
+    if result == "counts":
+        return matched
+    if result == "wide":
+        matched = matched.select(sql.explode_outer("filters").alias("filter"), "problem")
+        matched = matched.where("filter is not null or problem is not null")
+    return matched.groupBy("filter", "problem").count()
+
+
+def _silent(readable: int, matched: DataFrame, keys: Sequence[str], result: str) -> int | None:
+    """How many events match nothing. Counts do not tell; in narrow results the keys tell events apart."""
+    if result == "counts":
+        return None
+    if result == "wide":
+        return matched.where("size(filters) = 0").count()
+    return readable - matched.select(*map(quoted, keys)).distinct().count()
+
+
+def _about_filters(table: DataFrame, filters: FilterSet, found: _Found) -> FilterFigures:
+    read = _ids_read(table, filters)
+    rejects = filters.rejects.orderBy("id").limit(_SHOWN_REJECTS).collect() if filters.rejected else []
+    return FilterFigures(
+        read=read,
+        matching_nothing=read - found.filters,
+        matching_most=_with_texts(table, found.top),
+        rejected=filters.rejected,
+        first_rejected=[Reject(**row.asDict()) for row in rejects],
+    )
+
+
+def _ids_read(table: DataFrame, filters: FilterSet) -> int:
+    """How many ids have a filter: rows of one id are one union, and it counts unless all of them were rejected."""
+    rows = table.groupBy("id").count()
+    return (rows.exceptAll(filters.rejects.groupBy("id").count()) if filters.rejected else rows).count()
+
+
+def _with_texts(table: DataFrame, top: list[tuple[int | str, int]]) -> list[FilterCount]:
+    texts: dict[int | str, list[str]] = {id: [] for id, _ in top}
+    for row in table.where(sql.col("id").isin(list(texts))).collect():
+        texts[row["id"]].append(" ".join((row["text"] or "").split()))
+    return [FilterCount(id, " or ".join(texts[id]), count) for id, count in top]
+
+
+def unknown_attributes(mentioned: frozenset[str], columns: Sequence[str]) -> list[UnknownAttribute]:
+    """Names in filters that no column has, each with the column that was perhaps meant.
+
+    >>> unknown_attributes(frozenset({"level", "Room", "x"}), ["level", "room"])
+    [UnknownAttribute(name='Room', perhaps='room'), UnknownAttribute(name='x', perhaps=None)]
+    """
+    found = []
+    for name in sorted(mentioned - set(columns)):
+        same = [column for column in columns if column.lower() == name.lower()]
+        close = same or difflib.get_close_matches(name, columns, n=1)
+        found.append(UnknownAttribute(name, close[0] if close else None))
+    return found
