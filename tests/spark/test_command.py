@@ -365,3 +365,32 @@ def test_a_session_of_our_own_is_stopped(monkeypatch: pytest.MonkeyPatch) -> Non
         started.stop.assert_not_called()
         raise KeyboardInterrupt
     started.stop.assert_called_once_with()
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_goes_on_where_it_was(session: SparkSession, tmp_path: Path, few: Path) -> None:
+    incoming, out = tmp_path / "incoming", tmp_path / "out"
+    incoming.mkdir()
+    arguments = ("--stream", "--events", incoming, "--format", "json", "--filters", few, "--out", out)
+    arguments += ("--checkpoint", tmp_path / "state", "--key", "id")
+    (incoming / "1.json").write_text('{"id": 1, "level": 5}\n{"id": 2, "level": 1}\n', encoding="utf-8")
+    first = summary_of(*arguments)
+    (incoming / "2.json").write_text('{"id": 3, "level": 9}\n', encoding="utf-8")
+    second = summary_of(*arguments)
+    assert [(told["batches"], told["events"]) for told in (first, second)] == [(1, 2), (1, 1)]
+    found = session.read.parquet(str(out / "deliveries")).collect()
+    assert first["deliveries"] + second["deliveries"] == len(found) > 0
+    assert len({(row["id"], row["filter"]) for row in found}) == len(found)
+    nothing = invoke(*arguments)
+    assert nothing.exit_code == 0
+    assert "Batches" in nothing.stdout
+
+
+def test_streams_that_cannot_be(session: SparkSession, tmp_path: Path, few: Path) -> None:
+    common = ("--filters", few, "--out", tmp_path / "out")
+    assert "--checkpoint" in refused("--stream", "--events", tmp_path, *common)
+    assert "say --stream" in refused("--events", EVENTS, *common, "--every", "1 second")
+    state = ("--checkpoint", tmp_path / "state")
+    assert "no folder" in refused("--stream", "--events", EVENTS, *common, *state)

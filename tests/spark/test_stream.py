@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -109,6 +113,86 @@ def test_versions_of_a_table(session: SparkSession, tmp_path: Path) -> None:
         assert deliveries(session, tmp_path) == [(1, 1, "1"), (2, 1, "1"), (4, 1, "2")]
     finally:
         session.sql("drop table palio_filters")
+
+
+def test_a_file_that_is_replaced(session: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "filters: all.txt"
+    path.write_text("x > 0\nbroken >", encoding="utf-8")
+    os.utime(path, (1_000_000_000, 1_000_000_000))
+    source = spark.FilterFile(session, path)
+    put(session, tmp_path, [(1, 3.0)])
+    run(session, tmp_path, source)
+    path.write_text("x > 0\n\nx > 1", encoding="utf-8")
+    put(session, tmp_path, [(2, 3.0)])
+    run(session, tmp_path, source)
+    first, second = "2001-09-09T01-46-40.000000Z", source.newest()
+    assert deliveries(session, tmp_path) == [(1, 1, first), (2, 1, second), (2, 3, second)]
+    rejects = session.read.parquet(str(tmp_path / "out" / "rejects")).collect()
+    assert [(row["version"], row["id"]) for row in rejects] == [(first, 2)]
+    with pytest.raises(CallerError, match="cannot be read: No such file"):
+        spark.FilterFile(session, tmp_path / "missing.txt")
+
+
+def test_versions_with_any_name(session: SparkSession, tmp_path: Path) -> None:
+    name = "a b:c%d=é.txt"
+    filters(tmp_path, name, "x > 0", "broken >")
+    put(session, tmp_path, [(1, 3.0)])
+    run(session, tmp_path)
+    assert deliveries(session, tmp_path) == [(1, 1, name)]
+    rejects = session.read.parquet(str(tmp_path / "out" / "rejects")).collect()
+    assert [row["version"] for row in rejects] == [name]
+
+
+def test_other_sources_of_streams(session: SparkSession, tmp_path: Path) -> None:
+    """Numbers that Spark makes up, and lines from a socket."""
+    made = spark.prepare(session.createDataFrame([(1, "value >= 0"), (2, 'value >* "fire"')], "id long, text string"))
+    with socket.create_server(("127.0.0.1", 0)) as server, Lines(server, ["fire 1", "water", "fire 2"]):
+        host, port = server.getsockname()
+        lines = session.readStream.format("socket").option("host", host).option("port", port).load()
+        numbers = session.readStream.format("rate").option("rowsPerSecond", 50).load()
+        for name, events in (("lines", lines), ("numbers", numbers)):
+            found = spark.match(events, made, key="value")
+            query = found.writeStream.format("memory").queryName(name).start()
+            try:
+                wait_until(lambda name=name: session.table(name).count() >= 2)  # type: ignore[misc]
+            finally:
+                query.stop()
+    assert sorted(row["value"] for row in session.table("lines").collect()) == ["fire 1", "fire 2"]
+    assert {row["filter"] for row in session.table("numbers").collect()} == {1}
+
+
+class Lines(Thread):
+    """Sends lines to whoever connects, until the end of the ``with`` block."""
+
+    def __init__(self, server: socket.socket, lines: list[str]) -> None:
+        super().__init__(daemon=True)
+        self.server, self.lines, self.is_over = server, lines, Event()
+
+    def run(self) -> None:
+        connections = []
+        with suppress(OSError):  # when the server is closed
+            while not self.is_over.is_set():
+                connection, _ = self.server.accept()
+                connection.sendall("".join(f"{line}\n" for line in self.lines).encode())
+                connections.append(connection)
+        for connection in connections:
+            connection.close()
+
+    def __enter__(self) -> Lines:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_over.set()
+        self.server.shutdown(socket.SHUT_RDWR)
+        self.join(10)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.1)
 
 
 def test_wide_and_counted_results(session: SparkSession, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,11 +11,16 @@ from palio.cli.progress import JobProgress
 from palio.cli.spark_session import check_master, errors_in_a_line, running
 from palio.errors import CallerError
 
+if TYPE_CHECKING:  # the help must not wait for Spark
+    from palio.cli.match_report import StreamSummary, Summary
+
 _FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv"}
 
 _EPILOG = """\b
 Example:  palio match --events examples/data/events.parquet \\
               --filters examples/data/filters.txt --out build/deliveries
+          palio match --stream --every "10 seconds" --events incoming/ \\
+              --format json --filters filters.txt --out deliveries --checkpoint state
 """
 
 
@@ -44,6 +50,9 @@ Example:  palio match --events examples/data/events.parquet \\
     help="Column by which narrow results name an event; may be repeated. Default: id, event_id or key.",
 )
 @click.option("--bodies", metavar="COLUMN", help="Events are encoded bodies, in this column.")
+@click.option("--stream", is_flag=True, help="Events are a folder to which files are added; match them as they come.")
+@click.option("--checkpoint", metavar="DIR", help="Where a stream keeps how far it is; needed with --stream.")
+@click.option("--every", metavar="TIME", help="Go on until stopped, and look for new files so often: '10 seconds'.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--fail-fast", is_flag=True, help="Stop if a filter cannot be read, instead of leaving it out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -57,6 +66,9 @@ def match(  # noqa: PLR0913 (one for each option)
     result: str,
     keys: tuple[str, ...],
     bodies: str | None,
+    stream: bool,
+    checkpoint: str | None,
+    every: str | None,
     master: str,
     fail_fast: bool,
     as_json: bool,
@@ -68,6 +80,10 @@ def match(  # noqa: PLR0913 (one for each option)
 
     Results go to DIR. If filters are rejected or events cannot be read, DIR.rejects/filters and DIR.rejects/events
     have them with the reasons, and all others are matched.
+
+    With --stream, DIR has the folders deliveries, unreadable and rejects, and the filters may be replaced meanwhile:
+    the file itself, or by a newer one in a folder of versions. What was delivered is not delivered again, also if the
+    command is killed and started anew with the same checkpoint.
     """
     with errors_in_a_line():
         check_master(master)
@@ -75,8 +91,11 @@ def match(  # noqa: PLR0913 (one for each option)
             raise CallerError(f"--key: {result} results need none; leave it out")
         _check_there(events, "--events")
         _check_there(filters, "--filters")
-        _check_out(out, overwrite, [events, filters])
+        _check_stream(stream, checkpoint, every)
+        if not stream:
+            _check_out(out, overwrite, [events, filters])
         from palio.cli.match_job import Job, run
+        from palio.cli.match_stream import run_stream
 
         job = Job(
             events=_absolute(events),
@@ -91,13 +110,23 @@ def match(  # noqa: PLR0913 (one for each option)
         )
         with JobProgress("Starting Spark") as progress, running(master) as session:
             progress.watch(session.sparkContext)
-            summary = run(session, job, progress.step)
+            if checkpoint is None:
+                summary: Summary | StreamSummary = run(session, job, progress.step)
+            else:
+                summary = run_stream(session, job, _absolute(checkpoint), every, progress.step)
     if as_json:
         click.echo(summary.to_json())
         return
     from palio.cli.match_report import show
 
     show(summary)
+
+
+def _check_stream(is_stream: bool, checkpoint: str | None, every: str | None) -> None:
+    if is_stream and checkpoint is None:
+        raise CallerError("--checkpoint: a stream needs a folder where it keeps how far it is")
+    if not is_stream and (checkpoint or every):
+        raise CallerError("--checkpoint and --every are for streams; say --stream, or leave them out")
 
 
 def _is_remote(path: str) -> bool:

@@ -108,9 +108,33 @@ class Summary:
         return msgspec.json.format(msgspec.json.encode(self), indent=2)
 
 
-def show(summary: Summary, console: Console | None = None) -> None:
+@dataclass(frozen=True)
+class StreamSummary:
+    """What is told of a stream: of the batches that were done now."""
+
+    batches: int
+    events: int
+    deliveries: int
+    unreadable: int
+    version: str
+    """Of the filters that were used last."""
+    rejected_filters: int
+    """Of that version."""
+    seconds: float
+    places: Places
+
+    def to_json(self) -> bytes:
+        """One object, with the names of the fields as they are here."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+
+def show(summary: Summary | StreamSummary, console: Console | None = None) -> None:
     """Print it for people."""
     console = console or Console(highlight=False)
+    if isinstance(summary, StreamSummary):
+        console.print(_stream_figures(summary))
+        console.print(_places(summary.places), soft_wrap=True)
+        return
     for block in (
         _figures(summary),
         *_most(summary.filters),
@@ -132,6 +156,15 @@ def _figures(summary: Summary) -> RenderableType:
     grid.add_row("Deliveries", f"{summary.deliveries:,}")
     parts = f"reading filters {seconds.filters:.1f}, matching {seconds.match:.1f}, counting {seconds.count:.1f}"
     grid.add_row("Seconds", f"{seconds.filters + seconds.match + seconds.count:.1f}", parts)
+    return grid
+
+
+def _stream_figures(summary: StreamSummary) -> RenderableType:
+    grid = _grid("left", "right", "left")
+    grid.add_row("Batches", f"{summary.batches:,}", f"in {summary.seconds:.1f} seconds")
+    grid.add_row("Events", f"{summary.events:,}", _some(summary.unreadable, "unreadable"))
+    rejected = _some(summary.rejected_filters, "rejected")
+    grid.add_row("Deliveries", f"{summary.deliveries:,}", _joined([f"filters of {summary.version}", rejected]))
     return grid
 
 

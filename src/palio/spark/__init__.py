@@ -9,10 +9,11 @@ from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import match
 from palio.spark.patterns import PatternSet, match_patterns, prepare_patterns
 from palio.spark.session import session
-from palio.spark.stream import FilterDirectory, FilterSource, FilterTable, match_stream
+from palio.spark.stream import FilterDirectory, FilterFile, FilterSource, FilterTable, match_stream
 
 __all__ = [
     "FilterDirectory",
+    "FilterFile",
     "FilterSet",
     "FilterSource",
     "FilterTable",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
 
@@ -63,6 +65,27 @@ class FilterDirectory:
         if entry.name.startswith((".", "_")):
             return False
         return entry.is_file() or (entry / _DONE).exists()
+
+
+class FilterFile:
+    """One file of filters, read again when it was replaced; move the new one into its place when it is complete."""
+
+    def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
+        self._session = session
+        self._path = Path(path)
+        self.newest()
+
+    def newest(self) -> str:
+        """When the file was changed."""
+        try:
+            changed = self._path.stat().st_mtime
+        except OSError as error:
+            raise CallerError(f"filters: {brief(str(self._path))} cannot be read: {error.strerror}") from error
+        return datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
+
+    def read(self, version: str) -> DataFrame:  # noqa: ARG002 (there is no other)
+        """The filters that are there now."""
+        return read_filters(self._session, self._path)
 
 
 class FilterTable:
@@ -179,7 +202,7 @@ class _BatchWriter:
         try:
             self._find(batch, made)  # whether such events have columns that filters cannot use
             if made.rejected:
-                _write(made.rejects, f"{self._out}/rejects/version={version}")
+                _write(made.rejects, f"{self._out}/rejects/{version_folder(version)}")
         except BaseException:
             made.close()
             raise
@@ -187,6 +210,11 @@ class _BatchWriter:
             self._made.close()
         self._made, self._version = made, version
         _LOG.info("filters of version %s: %s, %s rejected", version, made.filters, made.rejected)
+
+
+def version_folder(version: str) -> str:
+    """The folder for what belongs to a version, escaped as Spark escapes the values of partitions."""
+    return "version=" + re.sub(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]", lambda found: f"%{ord(found[0]):02X}", version)
 
 
 def _write(rows: DataFrame, folder: str) -> None:
