@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ KEYS = {
     "matches_per_event",
     "events",
     "cores",
+    "empty_seconds",
     "of_process",
     "of_pass_through",
     "of_join",
@@ -54,26 +56,20 @@ PREPARATION = {"prepare_seconds", "parse_seconds", "build_seconds", "ship_second
 
 
 @pytest.mark.parametrize("name", benchmark.WORKLOAD_NAMES)
-def test_engines_count_what_the_model_counts(session: SparkSession, tmp_path: Path, name: str) -> None:
+def test_engines_count_what_the_model_counts(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     case = runs._draw(session, EventFiles(tmp_path, WORKLOADS[name], 1000, 2), 400, TINY)
     events = WORKLOADS[name].events(1000)
     expected = [sum(map(each.matches, events)) for each in case.filters]
     assert sum(expected) > 5
     for engine in (engines.PalioSpark, engines.PalioProcess, engines.SqlJoin):
-        built = engine(case)
-        assert built.counts(1000).tolist() == expected, engine
-        built.close()
-
-
-def test_a_large_join_is_shuffled(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = runs._draw(session, EventFiles(tmp_path, WORKLOADS["W3"], 1000, 2), 400, TINY)
-    broadcast = engines.SqlJoin(case)
-    expected = broadcast.counts(1000).tolist()
-    monkeypatch.setattr("palio.bench.spark.joins._BROADCAST_ROWS", 0)
-    query = broadcast._prepared.counts(case.events(1000))
-    assert "ShuffledHashJoin" in query._jdf.queryExecution().toString()
-    assert broadcast.counts(1000).tolist() == expected
-    broadcast.close()
+        with closing(engine(case)) as built:
+            assert built.counts(1000).tolist() == expected, engine
+            if name == "W3" and isinstance(built, engines.SqlJoin):  # and once more as if there were many filters
+                monkeypatch.setattr("palio.bench.spark.joins._BROADCAST_ROWS", 0)
+                assert "ShuffledHashJoin" in built._prepared.counts(case.events(1000))._jdf.queryExecution().toString()
+                assert built.counts(1000).tolist() == expected
 
 
 def test_a_join_that_counts_otherwise_is_refused(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +153,12 @@ def test_events_are_added_until_they_fill_a_round(monkeypatch: pytest.MonkeyPatc
     found = rate(clock, first=4096)
     assert found == (32768, pytest.approx(6.2768), pytest.approx(3.0001))
     assert clock.timed == [1, 1, 4096, 32768, 32768]
-    assert found.figures(2) == {"events_per_second": pytest.approx(32768 / 6.2768), "events": 32768, "cores": 2}
+    assert found.figures(2) == {
+        "events_per_second": pytest.approx(32768 / 6.2768),
+        "events": 32768,
+        "cores": 2,
+        "empty_seconds": found.beside,
+    }
     assert found.figures(2, all_seconds=False)["events_per_second"] == pytest.approx(10_000, rel=0.01)
 
 
@@ -240,11 +241,22 @@ def test_the_command_prints_json(session: SparkSession, monkeypatch: pytest.Monk
     assert session.range(3).count() == 3  # it was used, and not stopped
 
 
-def test_the_command_prints_tables(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large runs match all events, however few they are here."""
-    result = invoke("--large", "--filters", "400", "--events", "3000", "--engine", "palio-spark,palio-process")
+def test_large_runs_match_all_events(session: SparkSession) -> None:
+    result = invoke(
+        "--large", "--filters", "40", "--events", "3000", "--engine", "palio-process,pass-through", "--json"
+    )
     assert result.exit_code == 0, result.output
-    for shown in ("events/s", "3,000", "peak bytes", "prepare", "palio-process"):
+    assert [row["events"] for row in json.loads(result.stdout)["results"]] == [3000, 3000]
+
+
+def test_the_command_prints_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = {"workload": "W1", "filters": 1_000_000, "engine": "palio-process", "events": 100_000_000, "cores": 64}
+    figures = dict.fromkeys(KEYS, 0.0123) | {"events_per_second": 12_345_678.9, "reason": None} | subject
+    figures |= {key: 1_234_567_890 for key in KEYS if key.endswith("_bytes")}
+    monkeypatch.setattr(benchmark, "run", lambda *_, **__: Report("spark", [figures], ["sql-join was given up"]))
+    result = invoke()
+    assert result.exit_code == 0, result.output
+    for shown in ("12,345,679", "100,000,000", "1,234,567,890", "peak bytes", "prepare", "sql-join was given up"):
         assert shown in result.stdout
     assert "…" not in result.stdout
 

@@ -238,15 +238,7 @@ _MATCH_TABLES = [
 ]
 """What fits side by side into a terminal of usual width; JSON has everything together."""
 _SPARK_TABLES = [
-    (
-        *_SUBJECT,
-        "events_per_second",
-        "matches_per_event",
-        "events",
-        "of_process",
-        "of_pass_through",
-        "of_join",
-    ),
+    (*_SUBJECT, "events_per_second", "events", "of_process", "of_pass_through", "of_join"),
     (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
     (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
 ]

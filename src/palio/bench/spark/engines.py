@@ -293,7 +293,8 @@ class Rate(NamedTuple):
     def figures(self, cores: int, *, all_seconds: bool = True) -> Figures:
         """As they stand in the report."""
         seconds = self.seconds if all_seconds else max(self.seconds - self.beside, _LEAST_SECONDS)
-        return {"events_per_second": self.events / seconds, "events": self.events, "cores": cores}
+        rate = self.events / seconds
+        return {"events_per_second": rate, "events": self.events, "cores": cores, "empty_seconds": self.beside}
 
 
 def _rate(

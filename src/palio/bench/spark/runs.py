@@ -36,6 +36,7 @@ _KEYS = (
     "matches_per_event",
     "events",
     "cores",
+    "empty_seconds",
     "of_process",
     "of_pass_through",
     "of_join",
