@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
 from palio.bench.report import Report, format_figure, machine
+from palio.errors import CallerError
 
 
 @click.group()
@@ -134,6 +136,78 @@ def match(workloads: list[str], filters: list[int], engines: list[str] | None, m
     _print(report, as_json, _MATCH_TABLES)
 
 
+_SPARK_WORKLOADS = ("W1", "W2", "W3", "W4")
+_SPARK_ENGINES = ("palio-spark", "palio-process", "pass-through", "sql-join")
+_QUICK: dict[str, list[Any]] = {"workloads": ["W1", "W3"], "filters": [1000, 10_000]}
+_LARGE: dict[str, list[Any]] = {
+    "workloads": ["W1"],
+    "filters": [1_000_000],
+    "engines": ["palio-spark", "palio-process", "pass-through"],
+}
+"""What the modes of ``palio bench spark`` measure if nothing else is asked for."""
+
+
+def _chosen(allowed: Sequence[str]) -> Callable[[click.Context, click.Parameter, tuple[str, ...]], list[str]]:
+    return lambda _context, _option, given: _parts(given, allowed)
+
+
+def _numbers_if_given(context: click.Context, option: click.Parameter, given: str | None) -> list[int]:
+    return [] if given is None else _numbers_of_filters(context, option, given)
+
+
+@bench.command(epilog="Example:  palio bench spark --workload W1 --filters 10000,100000 --json > spark.json")
+@click.option("--workload", "workloads", multiple=True, callback=_chosen(_SPARK_WORKLOADS), help="Default: W1 to W4.")
+@click.option("--filters", callback=_numbers_if_given, help="How many of them.  [default: 10000,100000,1000000]")
+@click.option(
+    "--engine",
+    "engines",
+    multiple=True,
+    callback=_chosen(_SPARK_ENGINES),
+    help="palio-spark, palio-process, pass-through, sql-join; default: all.",
+)
+@click.option("--events", type=click.IntRange(1000, 1_000_000_000), help="The most in a round.  [default: 4000000]")
+@click.option("--master", default="local[*]", show_default=True, help="Where Spark runs; it must see this disk.")
+@click.option("--quick", is_flag=True, help="W1 and W3 with 1,000 and 10,000 filters, in a minute or so.")
+@click.option("--large", is_flag=True, help="100 million events of W1 with a million filters: long, 1 GB of disk.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def spark(  # noqa: PLR0913, PLR0917 - each is an option
+    workloads: list[str],
+    filters: list[int],
+    engines: list[str],
+    events: int | None,
+    master: str,
+    quick: bool,
+    large: bool,
+    as_json: bool,
+) -> None:
+    """Matching on Spark: events per second on all cores, counted by filter, and what preparing the filters costs.
+
+    "of" compares palio-spark with the others, higher is better: with one process without Spark that only matches,
+    times the number of cores; with handing the same columns to Python and counting rows; with a join of Spark SQL. All
+    engines must count the same before they are measured. Needs palio[spark] and a Java runtime; takes an hour or so.
+    """
+    if quick and large:
+        raise click.UsageError("--quick and --large are different things; give one of them")
+    try:
+        from palio.bench import spark as benchmark
+    except ImportError as error:
+        raise click.ClickException(f"this needs the extra palio[spark]: {error}") from error
+    preset = _QUICK if quick else _LARGE if large else {}
+    pace = benchmark.QUICK if quick else benchmark.LARGE if large else benchmark.USUAL
+    try:
+        report = benchmark.run(
+            workloads or preset.get("workloads", benchmark.WORKLOAD_NAMES),
+            filters or preset.get("filters", benchmark.SIZES),
+            engines=engines or preset.get("engines", benchmark.ENGINES),
+            pace=pace._replace(events=events or pace.events),
+            master=master,
+            progress=lambda step: click.echo(f"  {step}", err=True),
+        )
+    except CallerError as error:
+        raise click.ClickException(str(error)) from error
+    _print(report, as_json, _SPARK_TABLES)
+
+
 _SUBJECT = ("workload", "filters", "engine")
 _MATCH_TABLES = [
     (
@@ -163,6 +237,11 @@ _MATCH_TABLES = [
     ),
 ]
 """What fits side by side into a terminal of usual width; JSON has everything together."""
+_SPARK_TABLES = [
+    (*_SUBJECT, "events_per_second", "events", "of_process", "of_pass_through", "of_join"),
+    (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
+    (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
+]
 
 _LABELS = {
     "constraints": "n",
@@ -189,6 +268,17 @@ _LABELS = {
     "remove_p9999_microseconds": "remove µs\n99.99%",
     "remove_max_microseconds": "remove µs\nmost",
     "open_milliseconds": "open\nms",
+    "of_process": "of\nprocess",
+    "of_pass_through": "of\npass",
+    "of_join": "of\njoin",
+    "prepare_seconds": "prepare\ns",
+    "parse_seconds": "parse\ns",
+    "build_seconds": "build\ns",
+    "ship_seconds": "ship\ns",
+    "read_seconds": "read\ns",
+    "index_bytes": "index\nbytes",
+    "worker_peak_bytes": "worker\npeak bytes",
+    "worker_anonymous_bytes": "anonymous\nbytes",
 }
 
 

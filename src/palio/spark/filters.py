@@ -6,9 +6,13 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
+from typing import NoReturn
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -62,6 +66,8 @@ class FilterSet:
         """The names of all attributes that some filter mentions."""
         self.small: tuple[Filter, ...] | None = None
         """The filters themselves, if they are few."""
+        self.seconds: dict[str, float] = {}
+        """How long it took: *parse* to read the texts and build parts, *join* to put them together, *ship* to Spark."""
         self.shipment: Shipment
         """Where the executors find the set."""
 
@@ -139,16 +145,27 @@ def prepare(
     parsed = rows.mapInArrow(partial(read_parts, reading), schema).persist(StorageLevel.DISK_ONLY)
     made = FilterSet(parsed, id_type, limits)
     try:
-        made.rejected = made.rejects.count()
-        if fail_fast:
-            _fail_if_rejected(made)
-        _join(made, filters_per_index)
+        with _timed(made, "parse"):
+            made.rejected = made.rejects.count()
+        if fail_fast and made.rejected:
+            _fail_with_first_reject(made)
+        with _timed(made, "join"):
+            _join(made, filters_per_index)
+        with _timed(made, "ship"):
+            _ship(made)
         if made.filters <= SMALL_SET:
             made.small = _read_again(rows, limits)
     except BaseException:
         made.close()
         raise
     return made
+
+
+@contextmanager
+def _timed(made: FilterSet, step: str) -> Iterator[None]:
+    start = perf_counter()
+    yield
+    made.seconds[step] = perf_counter() - start
 
 
 def check_table(filters: DataFrame) -> DataType:
@@ -170,14 +187,14 @@ def arrow_type_of(id_type: DataType) -> pa.DataType:
     return _ARROW_IDS[type(id_type)]
 
 
-def _fail_if_rejected(made: FilterSet) -> None:
-    for first in made.rejects.limit(1).collect():
-        others = f"; {made.rejected - 1:,} more cannot be read" if made.rejected > 1 else ""
-        raise FilterRejectedError(f"filter {brief(first['id'])}: {first['reason']}{others}")
+def _fail_with_first_reject(made: FilterSet) -> NoReturn:
+    (first,) = made.rejects.limit(1).collect()
+    others = f"; {made.rejected - 1:,} more cannot be read" if made.rejected > 1 else ""
+    raise FilterRejectedError(f"filter {brief(first['id'])}: {first['reason']}{others}")
 
 
 def _join(made: FilterSet, filters_per_index: int) -> None:
-    """Bring the parts together into as few indexes as there may be, and hand them to Spark."""
+    """Bring the parts together into as few indexes as there may be."""
     assembly = Assembly(made._folder, arrow_type_of(made.id_type), made.limits, filters_per_index)
     attributes: set[str] = set()
     parts = made._parsed.where("index is not null").select("index", "ids", "attributes")
@@ -187,6 +204,10 @@ def _join(made: FilterSet, filters_per_index: int) -> None:
     made.shipment = assembly.finish()
     made.filters = assembly.filters
     made.attributes = frozenset(attributes)
+
+
+def _ship(made: FilterSet) -> None:
+    """Hand the files to Spark."""
     context = made._parsed.sparkSession.sparkContext
     master = str(context.master)
     if master.startswith("local") and not master.startswith("local-cluster"):
