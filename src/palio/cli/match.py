@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from palio.cli.progress import JobProgress
 from palio.cli.spark_session import check_master, errors_in_a_line, running
 from palio.errors import CallerError
 
@@ -96,6 +95,7 @@ def match(  # noqa: PLR0913 (one for each option)
             _check_out(out, overwrite, [events, filters])
         from palio.cli.match_job import Job, run
         from palio.cli.match_stream import run_stream
+        from palio.cli.progress import JobProgress
 
         job = Job(
             events=_absolute(events),
