@@ -11,7 +11,9 @@ from palio import spark
 
 
 @pytest.fixture(scope="session")
-def session() -> Iterator[SparkSession]:
-    started = spark.session("local[2]", settings={"spark.sql.adaptive.enabled": "false"})
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    tables = str(tmp_path_factory.mktemp("tables"))  # not in the folder from which the tests are run
+    settings = {"spark.sql.adaptive.enabled": "false", "spark.sql.warehouse.dir": tables}
+    started = spark.session("local[2]", settings=settings)
     yield started
     started.stop()
