@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -137,21 +137,33 @@ def test_a_few_filters_are_tested_rather_than_all_of_a_long_text_marked() -> Non
     twins.check([Notification(x="q" * 200_000), Notification(x="p" * 600), Notification(x="q" * 3 + "p" * 16)])
 
 
+def twins_in_one_bucket(names: int, filters: Sequence[Filter]) -> Twins:
+    """An index that has seen events with all of the names, and so does not divide filters by name."""
+    twins = Twins([Filter([Constraint(f"n{n}", "any") for n in range(names)])])
+    usual = Notification({f"n{n}": "text" for n in range(names)})
+    for _ in range(2_000):  # of which it remembers some
+        twins.index.match(usual)
+    twins.add_many(filters)
+    assert not any(twins.index.stats().partitions.values())
+    return twins
+
+
 @pytest.mark.parametrize("names", [1, 61, 63, 64, 65, 100])
 def test_more_outlines_of_parts_than_a_digest_has_room_for(names: int) -> None:
     filters = [lacking(OPERATORS[i % 3], f"part{i}", name=f"n{i % names}") for i in range(400)]
     events = [Notification({f"n{n}": f"part{i}" for n in range(names)}) for i in range(0, 400, 37)]
-    Twins(filters).check([*events, Notification(n0="other"), Notification(n0=5)])
+    twins_in_one_bucket(names, filters).check([*events, Notification(n0="other"), Notification(n0=5)])
 
 
 @pytest.mark.parametrize("length", [2, 3])
-def test_more_outlines_of_parts_than_filters(length: int) -> None:
+@pytest.mark.parametrize("names", [20, 21, 22, 32, 33, 50])
+def test_more_outlines_of_parts_than_filters(length: int, names: int) -> None:
     filters = [
-        Filter([Constraint(f"n{i % 50}", operator, f"part{i}" * (1 + i % 7)) for operator in OPERATORS[:length]])
+        Filter([Constraint(f"n{i % names}", operator, f"part{i}" * (1 + i % 7)) for operator in OPERATORS[:length]])
         for i in range(400)
     ]
-    events = [Notification({f"n{n}": f"part{i}" * 8 for n in range(50)}) for i in range(0, 400, 37)]
-    Twins(filters).check(events)
+    events = [Notification({f"n{n}": f"part{i}" * 8 for n in range(names)}) for i in range(0, 400, 37)]
+    twins_in_one_bucket(names, filters).check(events)
 
 
 def test_windows_of_all_sizes_at_once() -> None:

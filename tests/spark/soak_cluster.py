@@ -62,14 +62,17 @@ def wait_for(port: int) -> None:
     raise SystemExit(f"nothing listens on port {port}")
 
 
-def kill_one_executor(worker: subprocess.Popen[bytes], after: float) -> Thread:
+def kill_one_executor(session: SparkSession, worker: subprocess.Popen[bytes]) -> Thread:
     """Kill what the worker has started, when the job is under way."""
 
     def run() -> None:
-        time.sleep(after)
+        tracker = session.sparkContext.statusTracker()
+        deadline = time.monotonic() + 60
+        while not tracker.getActiveStageIds() and time.monotonic() < deadline:
+            time.sleep(0.02)
         found = subprocess.run(["pgrep", "-P", str(worker.pid)], capture_output=True, text=True, check=True)
         victim = int(found.stdout.split()[0])
-        print(f"  killing executor {victim}")
+        print(f"  killing executor {victim} in stage {tracker.getActiveStageIds()}")
         os.kill(victim, signal.SIGKILL)
 
     thread = Thread(target=run)
@@ -99,7 +102,7 @@ def run(session: SparkSession, folder: Path, worker: subprocess.Popen[bytes]) ->
     table = session.read.parquet(*(str(path) for path in folder.glob("events-*.parquet")))
     for is_killed in (False, True):
         begin = time.monotonic()
-        killer = kill_one_executor(worker, 1.0) if is_killed else None
+        killer = kill_one_executor(session, worker) if is_killed else None
         found = counts(spark.match(table, made, result="counts"))
         took = time.monotonic() - begin
         if killer:
