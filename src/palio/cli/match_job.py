@@ -26,6 +26,7 @@ from palio.cli.match_report import (
 from palio.errors import CallerError
 from palio.spark import FilterSet, match, prepare, read_filters
 from palio.spark.matching import Result
+from palio.spark.places import delete
 from palio.spark.types import check_bodies, column, quoted
 
 _SHOWN_REJECTS = 3
@@ -136,7 +137,7 @@ def _write(frame: DataFrame, path: str, job: Job) -> None:
 def _write_rejects(session: SparkSession, filters: FilterSet, matched: DataFrame, unreadable: int, job: Job) -> Places:
     """Write what was rejected, if anything was; rejects of an earlier run must not stay beside these results."""
     if job.may_replace:
-        _delete(session, job.rejects)
+        delete(session, job.rejects)
     rejected_filters = unreadable_events = None
     if filters.rejected:
         rejected_filters = f"{job.rejects}/filters"
@@ -146,14 +147,6 @@ def _write_rejects(session: SparkSession, filters: FilterSet, matched: DataFrame
         added = {"narrow": "filter", "wide": "filters", "counts": "filter"}[job.result]
         _write(matched.where("problem is not null").drop(added), unreadable_events, job)
     return Places(job.out, rejected_filters, unreadable_events)
-
-
-def _delete(session: SparkSession, path: str) -> None:
-    """Through Hadoop, because the place may be on any file system that Spark can write to."""
-    jvm = session.sparkContext._jvm
-    assert jvm is not None
-    place = jvm.org.apache.hadoop.fs.Path(path)
-    place.getFileSystem(session.sparkContext._jsc.hadoopConfiguration()).delete(place, True)
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from palio.errors import CallerError, PalioError, brief
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import Result, match
+from palio.spark.places import exists
 
 _LOG = logging.getLogger("palio.spark")
 _DONE = "_SUCCESS"
@@ -171,7 +172,7 @@ class _BatchWriter:
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Match the batch, unless that was done and only Spark did not come to note it."""
         deliveries = f"{self._out}/deliveries/batch={number}"
-        if _exists(batch.sparkSession, f"{deliveries}/{_DONE}"):
+        if exists(batch.sparkSession, f"{deliveries}/{_DONE}"):
             return
         made = self.refresh(batch)
         found = self._find(batch, made).persist(StorageLevel.DISK_ONLY)
@@ -219,13 +220,6 @@ def version_folder(version: str) -> str:
 
 def _write(rows: DataFrame, folder: str) -> None:
     rows.write.mode("overwrite").parquet(folder)
-
-
-def _exists(session: SparkSession, path: str) -> bool:
-    """Whether there is such a file, wherever Spark can write."""
-    context = session.sparkContext
-    hadoop = context._jvm.org.apache.hadoop.fs.Path(path)  # type: ignore[union-attr]
-    return bool(hadoop.getFileSystem(context._jsc.hadoopConfiguration()).exists(hadoop))
 
 
 def _version_order(name: str) -> tuple[bool, int, str]:
