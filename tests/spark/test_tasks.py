@@ -7,7 +7,9 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from palio import Filter, Notification
 from palio.codec import json, msgpack
 from palio.model.limits import Limits
+from palio.spark import counts as counting
 from palio.spark import parsing, shipping, tasks
 from palio.spark.tasks import Task
 from tests.matching.strategies import aimed_lists, examples, filter_lists
@@ -64,10 +67,32 @@ def check(task: Task, batch: pa.RecordBatch, expected: list[list[Id]]) -> None:
     wide = [row for part in tasks.match_wide(task, [batch]) for row in part.to_pylist()]
     assert [row["c0"] for row in wide] == list(range(len(batch)))
     assert [sorted(row["filters"]) for row in wide] == expected
-    counts = [row for part in tasks.match_counts(task, [batch, batch]) for row in part.to_pylist()]
+    counts = counted(task, [[batch], [], [batch]])
     twice = Counter(id for ids in expected for id in ids for _ in range(2))
     assert {row["filter"]: row["count"] for row in counts} == twice
     assert len(counts) == len(twice)
+
+
+def counted(task: Task, partitions: list[list[pa.RecordBatch]]) -> list[dict[str, Any]]:
+    """What tasks on these partitions count, added up as on tables and as on streams."""
+    made = pa.Table.from_batches([part for batches in partitions for part in tasks.match_counts(task, batches)])
+    groups = made.group_by(["block", "problem"], use_threads=False).aggregate([]).to_pylist()
+    rows: list[dict[str, Any]] = []
+    for group in groups:
+        is_meant = [
+            each["block"] == group["block"] and each["problem"] == group["problem"] for each in made.to_pylist()
+        ]
+        rows += counting.add_up(task.shipment, task.tells_problems, made.filter(pa.array(is_meant))).to_pylist()
+    spread = [
+        row
+        for part in counting.spread(task.shipment, task.tells_problems, made.to_batches())
+        for row in part.to_pylist()
+    ]
+    sums: Counter[tuple[Any, Any]] = Counter()
+    for row in spread:
+        sums[row["filter"], row.get("problem")] += row["count"]
+    assert sums == {(row["filter"], row.get("problem")): row["count"] for row in rows}
+    return rows
 
 
 FILTERS: list[tuple[Id, str]] = [(1, "x > 0"), (2, "y any"), (3, "x < 0 or x > 5"), (3, "z = 1")]
@@ -100,7 +125,7 @@ def test_events_that_cannot_be_read_are_told_once(
     wide = [row for part in tasks.match_wide(task, [batch]) for row in part.to_pylist()]
     assert [(row["c0"], row["problem"]) for row in wide] == [(10, None), (11, problem), (12, None), (13, problem)]
     assert [row["filters"] for row in wide if row["problem"]] == [[], []]
-    counts = [row for part in tasks.match_counts(task, [batch, batch]) for row in part.to_pylist()]
+    counts = counted(task, [[batch], [], [batch]])
     assert [row for row in counts if row["filter"] is None] == [{"filter": None, "count": 4, "problem": problem}]
 
 
@@ -140,7 +165,7 @@ def test_a_partition_without_events(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     batch = pa.record_batch({"k": pa.array([], pa.int64()), "x": pa.array([], pa.int64())})
     task = task_on(batch, shipment)
     assert list(tasks.match_narrow(task, [])) == list(tasks.match_wide(task, [])) == []
-    assert sum(len(part) for part in tasks.match_counts(task, [])) == 0
+    assert counted(task, [[]]) == []
     assert sum(len(part) for part in tasks.match_narrow(task, [batch])) == 0
     assert sum(len(part) for part in tasks.match_wide(task, [batch])) == 0
 
@@ -228,3 +253,17 @@ def test_random_order_of_parts_changes_nothing(tmp_path: Path, monkeypatch: pyte
         bodies,
         expected_ids(filters, [Notification(x=i) for i in range(10)]),
     )
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 12])
+def test_counts_at_the_edges_of_blocks(count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counting, "BLOCK", 4)
+    shipment = ship([(place, f"x = {place}") for place in range(count)], tmp_path, monkeypatch)
+    met = [0, count // 2, 3, 4, count - 1, count - 1, count]
+    task = task_on(batch := pa.record_batch({"k": met, "x": met}), shipment, tells_problems=False)
+    expected = Counter(value for value in met if value < count)
+    assert {row["filter"]: row["count"] for row in counted(task, [[batch], [batch]])} == expected + expected
+
+
+def test_a_block_is_not_larger_than_its_places_can_say() -> None:
+    assert np.iinfo(np.uint16).max == counting.BLOCK - 1

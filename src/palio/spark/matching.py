@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Literal, get_args
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, VariantType
 
 from palio.errors import CallerError, UnsupportedColumnError, brief
-from palio.spark import tasks
+from palio.spark import counts, tasks
 from palio.spark.filters import FilterSet, prepare
 from palio.spark.pushdown import necessary_condition
 from palio.spark.types import check_bodies, check_columns, check_names, column, quoted
@@ -75,10 +77,23 @@ def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -
             found = read.mapInArrow(partial(tasks.match_wide, task), schema)
         case "counts":
             schema = StructType([ids, StructField("count", LongType()), *problem])
-            counted = read.mapInArrow(partial(tasks.match_counts, task), schema)
-            by = ["filter", *(field.name for field in problem)]
-            return counted.groupBy(*by).agg(sql.sum("count").alias("count")).select("filter", "count", *by[1:])
+            return _count(read, task, schema)
     return found.toDF(*task.kept, *found.columns[len(fields) :])
+
+
+def _count(read: DataFrame, task: tasks.Task, schema: StructType) -> DataFrame:
+    counted = read.mapInArrow(partial(tasks.match_counts, task), from_arrow_schema(counts.PARTIAL))
+    shipment, tells_problems = task.shipment, task.tells_problems
+    if not read.isStreaming:
+
+        def add_up(partial: pa.Table) -> pa.Table:
+            return counts.add_up(shipment, tells_problems, partial)
+
+        return counted.groupBy("block", "problem").applyInArrow(add_up, schema)
+    # what is counted goes on from batch to batch, which only Spark's own aggregates know how to do
+    rows = counted.mapInArrow(partial(counts.spread, shipment, tells_problems), schema)
+    by = [name for name in schema.names if name != "count"]
+    return rows.groupBy(*by).agg(sql.sum("count").alias("count")).select(*schema.names)
 
 
 def _check_key(events: DataFrame, key: str | Sequence[str] | None, result: Result) -> list[str]:

