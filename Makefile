@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench sanitize soak soak-relations soak-codec soak-matching soak-cluster lock stubs clean
+.PHONY: help setup run test lint bench sanitize soak soak-relations soak-codec soak-matching soak-cluster soak-stream lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
 	scripts/sanitize
 
-soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec, matching, cluster
+soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec, matching, cluster, stream
 
 soak-relations: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/model
@@ -48,6 +48,9 @@ soak-matching: $(VENV)/.dev
 
 soak-cluster: $(VENV)/.dev
 	$(BIN)/python -m tests.spark.soak_cluster
+
+soak-stream: $(VENV)/.dev
+	$(BIN)/python -m tests.spark.soak_stream
 
 lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) --group build -o locks/run.txt

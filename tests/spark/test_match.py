@@ -379,6 +379,25 @@ def test_a_set_that_is_closed_leaves_no_files(session: SparkSession, alarms: Dat
         folder = made._folder
         assert list(folder.iterdir())
     assert not folder.exists()
+    for use in (lambda: made.rejects, lambda: spark.match(alarms, made, key="k")):
+        with pytest.raises(CallerError, match="this set was closed"):
+            use()
+
+
+@pytest.mark.parametrize("problems", [False, True])
+def test_a_stream_counts_from_batch_to_batch(
+    session: SparkSession, alarms: DataFrame, alarm_filters: spark.FilterSet, tmp_path: Path, problems: bool
+) -> None:
+    alarms.repartition(3).write.parquet(str(tmp_path / "events"))
+    events = session.readStream.schema(alarms.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "events"))
+    counted = spark.match(events, alarm_filters, result="counts", problems=problems)
+    query = counted.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint")).outputMode("complete")
+    name = f"counts_{problems}"
+    query.trigger(availableNow=True).format("memory").queryName(name).start().awaitTermination(60)
+    found = sorted(tuple(row) for row in session.table(name).collect())
+    expected = spark.match(alarms, alarm_filters, result="counts", problems=problems)
+    assert found == sorted(tuple(row) for row in expected.collect())
+    assert expected.columns == session.table(name).columns
 
 
 def test_a_stream_gives_what_a_table_gives(

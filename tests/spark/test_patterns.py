@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -17,7 +18,7 @@ from palio.matching import Monitor
 from palio.model.pattern import Pattern
 
 START = datetime(2026, 7, 2, tzinfo=UTC)
-SCHEMA = "published timestamp, origin string, sequence long, x int, y string, event_id long"
+SCHEMA = "published timestamp, origin string, sequence long, x double, y string, event_id long"
 PATTERNS = [
     (1, "x = 1 then x = 2"),
     (2, "x = 1 then x = 1 then x = 3"),
@@ -26,7 +27,7 @@ PATTERNS = [
     (5, "x = 99 then x = 1"),
     (6, 'x = 1 and y = "a" then x = 1 and y = "a"'),
 ]
-Event = tuple[datetime, str, int, int | None, str | None, int]
+Event = tuple[datetime, str, int, float | None, str | None, int]
 Sequences = list[tuple[int, tuple[int, ...]]]
 
 
@@ -36,7 +37,7 @@ def some_events(count: int, seed: int) -> list[Event]:
     events: list[Event] = []
     for i in range(count):
         time = START + timedelta(microseconds=random.randrange(count // 3) * 250)
-        x, y = random.choice([1, 2, 3, None]), random.choice(["a", "b", None])
+        x, y = random.choice([1.0, 2.0, 3.0, None]), random.choice(["a", "b", None])
         events.append((time, random.choice(["milan", "rome"]), i, x, y, 1000 + i))
     random.shuffle(events)
     return events
@@ -84,9 +85,11 @@ def test_elements_say_when_and_where(session: SparkSession, patterns: spark.Patt
 
 
 def test_events_without_a_place_in_the_order_are_left_out(session: SparkSession, patterns: spark.PatternSet) -> None:
-    events = [(None, "milan", 1, 1, "a", 1), (START, None, 1, 1, "a", 2), (START, "milan", 1, 1, "a", 3)]
-    result = spark.match_patterns(session.createDataFrame(events, SCHEMA), patterns, key=["event_id"])
-    assert told(result) == [(3, (3,))]
+    events = session.createDataFrame(
+        [(None, "milan", 1, 1.0, "a", 1), (START, None, 1, 1.0, "a", 2), (START, "milan", 1, 1.0, "a", 3)], SCHEMA
+    )
+    for problems in (False, True):
+        assert told(spark.match_patterns(events, patterns, key=["event_id"], problems=problems)) == [(3, (3,))]
 
 
 def test_patterns_that_cannot_be_read_are_listed(session: SparkSession) -> None:
@@ -130,19 +133,23 @@ class Feed:
         (folder / "events").mkdir()
         self.patterns, self.delay, self.batches = patterns, delay, 0
         self.dropped = 0
+        self.counted: Counter[str] = Counter()
 
-    def put(self, events: list[Event]) -> None:
+    def put(self, events: Sequence[tuple[object, ...]]) -> None:
         table = self.session.createDataFrame(events, SCHEMA).coalesce(1)
         table.write.mode("append").parquet(str(self.folder / "events"))
 
     def run(self) -> None:
         events = self.session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         stream = events.parquet(str(self.folder / "events"))
-        result = spark.match_patterns(stream, self.patterns, key=["event_id"], delay=self.delay)
+        result = spark.match_patterns(stream, self.patterns, key=["event_id"], delay=self.delay, problems=True)
         writer = result.writeStream.option("checkpointLocation", str(self.folder / "checkpoint"))
         query = writer.trigger(availableNow=True).format("parquet").start(str(self.folder / "out"))
         query.awaitTermination(120)
         self.dropped += dropped_rows(query)
+        for progress in query.recentProgress:
+            metrics = progress.observedMetrics.get("palio_patterns")
+            self.counted.update(metrics.asDict() if metrics else {})
 
     def told(self) -> Sequences:
         return told(self.session.read.parquet(str(self.folder / "out")))
@@ -157,8 +164,8 @@ def dropped_rows(query: StreamingQuery) -> int:
 
 
 def far_later(seconds: int) -> Event:
-    """An event that matches nothing but lets time go on, for a pattern that is never met."""
-    return (START + timedelta(seconds=seconds), "milan", 0, 99, None, -1)
+    """An event that matches nothing but lets time go on."""
+    return (START + timedelta(seconds=seconds), "milan", 0, None, None, -1)
 
 
 def test_a_stream_gives_what_a_table_gives_however_events_are_spread_over_batches(
@@ -180,8 +187,8 @@ def test_a_stream_gives_what_a_table_gives_however_events_are_spread_over_batche
 def test_what_comes_too_late_is_dropped_and_counted(
     session: SparkSession, patterns: spark.PatternSet, tmp_path: Path
 ) -> None:
-    def at(second: int, x: int, number: int) -> Event:
-        return (START + timedelta(seconds=second), "milan", number, x, None, number)
+    def at(second: int, x: float, number: int) -> Event:
+        return (START + timedelta(seconds=second), "milan", number, float(x), None, number)
 
     feed = Feed(session, patterns, tmp_path, "10 seconds")
     feed.put([at(0, 1, 1), at(100, 1, 2)])
@@ -195,3 +202,20 @@ def test_what_comes_too_late_is_dropped_and_counted(
     in_time = [at(0, 1, 1), at(100, 1, 2), at(95, 2, 4), at(101, 2, 5)]
     assert feed.told() == by_one_monitor(in_time)
     assert feed.dropped >= 1
+
+
+def test_a_poisoned_record_does_not_end_the_stream(
+    session: SparkSession, patterns: spark.PatternSet, tmp_path: Path
+) -> None:
+    feed = Feed(session, patterns, tmp_path, "10 seconds")
+    good = [(START, "milan", 1, 1.0, None, 1), (START, "milan", 3, 2.0, None, 3)]
+    feed.put([*good, (START, "milan", 2, float("nan"), "a", 2)])
+    feed.put([(None, "milan", 4, 1.0, "a", 4), (START, None, 5, 1.0, "a", 5), (START, None, 6, None, None, 6)])
+    feed.run()
+    feed.put([far_later(600)])
+    feed.run()
+    feed.put([far_later(1200)])
+    feed.run()
+    assert feed.told() == [(1, (1, 3))]
+    assert feed.counted["unreadable"] == 1
+    assert feed.counted["incomplete"] > 0  # pairs of an event and a filter

@@ -25,6 +25,7 @@ from palio.cli.match_report import (
 )
 from palio.errors import CallerError
 from palio.spark import FilterSet, match, prepare, read_filters
+from palio.spark.event_folder import BROKEN_LINE, event_reader
 from palio.spark.matching import Result
 from palio.spark.places import delete
 from palio.spark.types import check_bodies, column, quoted
@@ -33,8 +34,6 @@ _SHOWN_REJECTS = 3
 _SHOWN_FILTERS = 5
 _SHOWN_REASONS = 5
 _KEY_NAMES = {"id", "event_id", "key"}
-_TIMES = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
-"""Times as filters write them: never without a zone."""
 
 
 @dataclass(frozen=True)
@@ -103,14 +102,9 @@ class _Clock:
 
 
 def read_events(session: SparkSession, path: str, format: str) -> DataFrame:
-    """The events. The types of JSON and CSV are found out by reading all of it, because filters ask for types."""
-    reader = session.read.format(format)
-    if format == "json":
-        reader = reader.options(inferTimestamp=True, timestampFormat=_TIMES)
-    if format == "csv":  # a day is no instant, so it stays a string, which filters can compare
-        reader = reader.options(header=True, inferSchema=True, preferDate=False, timestampFormat=_TIMES)
-    events = reader.load(path)
-    if format == "json" and "_corrupt_record" in events.columns:  # such rows would be events without attributes
+    """The events."""
+    events = event_reader(session, format).load(path)
+    if format == "json" and BROKEN_LINE in events.columns:  # such rows would be events without attributes
         raise CallerError(f"--events: not every line of {path!r} is a JSON object")
     return events
 

@@ -90,6 +90,7 @@ class Places:
     deliveries: str
     rejected_filters: str | None
     unreadable_events: str | None
+    skipped: str | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,9 @@ class StreamSummary:
     """What is told of a stream: of the batches that were done now."""
 
     batches: int
+    files: int
+    skipped: int
+    """Files, or lines of files, that could not be read at all."""
     events: int
     deliveries: int
     unreadable: int
@@ -162,6 +166,7 @@ def _figures(summary: Summary) -> RenderableType:
 def _stream_figures(summary: StreamSummary) -> RenderableType:
     grid = _grid("left", "right", "left")
     grid.add_row("Batches", f"{summary.batches:,}", f"in {summary.seconds:.1f} seconds")
+    grid.add_row("Files", f"{summary.files:,}", _some(summary.skipped, "files or lines skipped"))
     grid.add_row("Events", f"{summary.events:,}", _some(summary.unreadable, "unreadable"))
     rejected = _some(summary.rejected_filters, "rejected")
     grid.add_row("Deliveries", f"{summary.deliveries:,}", _joined([f"filters of {summary.version}", rejected]))
@@ -251,4 +256,6 @@ def _places(places: Places) -> Text:
         lines.append(f"Rejected filters are in {places.rejected_filters}")
     if places.unreadable_events:
         lines.append(f"Unreadable events are in {places.unreadable_events}")
+    if places.skipped:
+        lines.append(f"What was skipped is in {places.skipped}")
     return Text("\n" + "\n".join(lines))

@@ -5,13 +5,16 @@
 Needs the extra ``palio[spark]`` and a Java runtime; ``docs/spark.md`` tells how it works and what each type means.
 """
 
+from palio.spark.event_folder import EventFolder
 from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import match
 from palio.spark.patterns import PatternSet, match_patterns, prepare_patterns
 from palio.spark.session import session
-from palio.spark.stream import FilterDirectory, FilterFile, FilterSource, FilterTable, match_stream
+from palio.spark.stream import match_stream
+from palio.spark.versions import FilterDirectory, FilterFile, FilterSource, FilterTable
 
 __all__ = [
+    "EventFolder",
     "FilterDirectory",
     "FilterFile",
     "FilterSet",

@@ -55,6 +55,7 @@ class FilterSet:
         self._remove_folder = partial(shutil.rmtree, self._folder, ignore_errors=True)
         atexit.register(self._remove_folder)
         self._is_given_to_cluster = False
+        self._is_closed = False
         self.id_type = id_type
         """The type of the ids, as Spark has it."""
         self.limits = limits
@@ -74,6 +75,7 @@ class FilterSet:
     @property
     def rejects(self) -> DataFrame:
         """The filters that could not be read: id, text, reason, and line and column where the text is at fault."""
+        self.check_open()
         return self._parsed.where("reason is not null").select("id", "text", "reason", "line", "column")
 
     def close(self) -> None:
@@ -82,10 +84,16 @@ class FilterSet:
         What was given to a cluster stays until the process ends: every executor, also one that joins later, insists on
         all files that were ever given to it.
         """
+        self._is_closed = True
         self._parsed.unpersist()
         if not self._is_given_to_cluster:
             self._remove_folder()
             atexit.unregister(self._remove_folder)
+
+    def check_open(self) -> None:
+        """Refuse a set that was closed."""
+        if self._is_closed:
+            raise CallerError("filters: this set was closed; prepare it again, or close it later")
 
     def __enter__(self) -> FilterSet:
         return self

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -43,21 +43,45 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     ``problems`` the result has a column of that name, and such events are in it with the reason and without filters.
     Works on streams as on tables.
     """
-    if not isinstance(events, DataFrame):
-        raise CallerError(f"events: {brief(events)} is no DataFrame")
     if result not in get_args(Result):
         raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")
+    return _match(events, filters, _Wanted(key, result, bodies, problems))
+
+
+def match_with_clock(
+    events: DataFrame, filters: FilterSet, *, key: Sequence[str], bodies: str | None, problems: bool
+) -> DataFrame:
+    """Narrow results of a stream, with rows that have no filter but the latest times, which are first in the key.
+
+    They let the watermark go on where nothing matches.
+    """
+    return _match(events, filters, _Wanted(key, "narrow", bodies, problems, clock=key[0]))
+
+
+class _Wanted(NamedTuple):
+    key: str | Sequence[str] | None
+    result: Result
+    bodies: str | None
+    problems: bool
+    clock: str | None = None
+
+
+def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -> DataFrame:
+    key, result, bodies, problems, clock = wanted
+    if not isinstance(events, DataFrame):
+        raise CallerError(f"events: {brief(events)} is no DataFrame")
     check_names(events)
     keys = _check_key(events, key, result)
     made = filters if isinstance(filters, FilterSet) else prepare(filters)
+    made.check_open()
     attributes = _attributes(events, made, bodies)
     kept = {"narrow": keys, "wide": events.columns, "counts": []}[result]
     _check_free(events, kept, result, problems)
-    if bodies is None and result != "wide":
+    if bodies is None and result != "wide" and clock is None:
         condition = necessary_condition(events, made, problems)
         events = events if condition is None else events.where(condition)
     columns = tuple(dict.fromkeys([*kept, *attributes]))
-    task = tasks.Task(made.shipment, columns, tuple(attributes), tuple(kept), bodies is not None, problems)
+    task = tasks.Task(made.shipment, columns, tuple(attributes), tuple(kept), bodies is not None, problems, clock)
     return _run(events, task, made, result)
 
 

@@ -7,7 +7,8 @@ events, for each pattern on its own, and a monitor goes through it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
+from operator import and_
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 from palio.errors import CallerError, PalioError, UnsupportedColumnError, brief
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.spark.filters import FilterSet, arrow_type_of, check_table, prepare
-from palio.spark.matching import match
+from palio.spark.matching import match, match_with_clock
 from palio.spark.parsing import Reading
 from palio.spark.sequences import follow_sorted, follow_stream, split_patterns
 from palio.spark.types import column, quoted
@@ -72,31 +73,51 @@ def match_patterns(  # noqa: PLR0913 (each says a thing of its own)
     key: Sequence[str] = (),
     bodies: str | None = None,
     delay: str = "0 seconds",
+    problems: bool = False,
 ) -> DataFrame:
     """The sequences of events that match patterns: ``pattern``, its id, and ``elements``, an array of the events.
 
     ``order`` names the columns that order events: a timestamp, then strings or integers that tell apart what has the
-    same time. An element has these columns, and those named by ``key``. Events that have none of them are left out.
+    same time. An element has these columns, and those named by ``key``. Events without a value in one of them are left
+    out.
 
     On a stream, events may come late by ``delay``: a sequence is told when no earlier event can come any more, and what
     comes even later is dropped and counted (``numRowsDroppedByWatermark`` in the query's progress).
+
+    An event that cannot be read is an error; with ``problems`` it is left out, and a stream counts, in the progress of
+    the query under ``observedMetrics`` and ``palio_patterns``, how many were *unreadable*, and how many that match a
+    filter are *incomplete*: without a value in one of the columns.
     """
     names = _check_order(events, order, key)
     made = patterns if isinstance(patterns, PatternSet) else prepare_patterns(patterns)
-    for name in names:
-        events = events.where(quoted(name).isNotNull())
-    found = match(events, made.filters, key=names, bodies=bodies)
+    find = match_with_clock if events.isStreaming else match
+    found = _complete(find(events, made.filters, key=names, bodies=bodies, problems=problems), names, problems)
     places = [f"c{place}" for place in range(len(names))]
     found = found.toDF("time", *places[1:], "filter").withColumn("c0", sql.unix_micros("time"))
     carried = ["pattern", "position", "length", *places]
     if events.isStreaming:
-        found = found.withWatermark("time", delay)
+        # an id that the join below does not know: rows with none would be dropped before they can tell the time
+        found = found.withColumn("filter", sql.coalesce("filter", sql.lit(-1))).withWatermark("time", delay)
         found = found.join(sql.broadcast(made.elements), "filter").select("time", *carried)
         sequences = _follow_stream(found, made, places)
     else:
         found = found.join(sql.broadcast(made.elements), "filter").select(*carried)
         sequences = _follow_table(found, made, places)
     return sequences.select("pattern", _named("elements", names, places).alias("elements"))
+
+
+def _complete(found: DataFrame, names: list[str], problems: bool) -> DataFrame:
+    """Only what has a place in the order, and what only tells the time, which has no filter."""
+    is_complete = reduce(and_, (quoted(name).isNotNull() for name in names)) | sql.col("filter").isNull()
+    if not problems:
+        return found.where(is_complete)
+    is_read = sql.col("problem").isNull()
+    counted = found.observe(
+        "palio_patterns",
+        sql.count_if(~is_read).alias("unreadable"),
+        sql.count_if(~is_complete).alias("incomplete"),
+    )
+    return counted.where(is_read & is_complete).drop("problem")
 
 
 def _follow_table(found: DataFrame, made: PatternSet, places: list[str]) -> DataFrame:

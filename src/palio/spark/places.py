@@ -6,6 +6,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+DONE = "_SUCCESS"
+"""Spark writes a file of this name when all others of a folder are there."""
+
 
 def exists(session: SparkSession, path: str) -> bool:
     """Whether there is such a file or folder."""

@@ -4,115 +4,33 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Callable
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Sequence
+from functools import reduce
+from typing import NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import ArrayType, DataType
 
 from palio.errors import CallerError, PalioError, brief
 from palio.model.limits import DEFAULT_LIMITS, Limits
-from palio.spark.filters import FilterSet, prepare, read_filters
+from palio.spark.event_folder import EventFolder, Skipped, Table, unreadable_file
+from palio.spark.filters import FilterSet, prepare
 from palio.spark.matching import Result, match
-from palio.spark.places import exists
+from palio.spark.places import DONE, delete, exists
+from palio.spark.versions import FilterSource, version_folder
 
 _LOG = logging.getLogger("palio.spark")
-_DONE = "_SUCCESS"
-"""Spark writes a file of this name when all others of a folder are there."""
-
-
-class FilterSource(Protocol):
-    """Where filters come from that change now and then."""
-
-    def newest(self) -> str:
-        """The version that is to be used now."""
-
-    def read(self, version: str) -> DataFrame:
-        """The filters of a version, as a table of ``id`` and ``text``."""
-
-
-class FilterDirectory:
-    """A directory of versions, of which the greatest name counts: numbers by their value, others by their letters.
-
-    A version is a file of filters, which has to be moved into the directory when it is complete, or a folder that Spark
-    has written. Names that begin with a dot or an underscore are passed over.
-    """
-
-    def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
-        self._session = session
-        self._path = Path(path)
-        if not self._path.is_dir():
-            raise CallerError(f"filters: there is no directory {brief(str(path))}")
-
-    def newest(self) -> str:
-        """The name of the newest version that is complete."""
-        names = [entry.name for entry in self._path.iterdir() if self._is_complete(entry)]
-        if not names:
-            raise CallerError(f"filters: no version in {brief(str(self._path))}: no file, and no folder with {_DONE}")
-        return max(names, key=_version_order)
-
-    def read(self, version: str) -> DataFrame:
-        """The filters of a version."""
-        return read_filters(self._session, self._path / version)
-
-    @staticmethod
-    def _is_complete(entry: Path) -> bool:
-        if entry.name.startswith((".", "_")):
-            return False
-        return entry.is_file() or (entry / _DONE).exists()
-
-
-class FilterFile:
-    """One file of filters, read again when it was replaced; move the new one into its place when it is complete."""
-
-    def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
-        self._session = session
-        self._path = Path(path)
-        self.newest()
-
-    def newest(self) -> str:
-        """When the file was changed."""
-        try:
-            changed = self._path.stat().st_mtime
-        except OSError as error:
-            raise CallerError(f"filters: {brief(str(self._path))} cannot be read: {error.strerror}") from error
-        return datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
-
-    def read(self, version: str) -> DataFrame:  # noqa: ARG002 (there is no other)
-        """The filters that are there now."""
-        return read_filters(self._session, self._path)
-
-
-class FilterTable:
-    """A table with a column of versions, of which the greatest counts; its other columns are ``id`` and ``text``."""
-
-    def __init__(self, session: SparkSession, table: str, version: str = "version") -> None:
-        self._session = session
-        self._table = table
-        self._version = version
-
-    def newest(self) -> str:
-        """The greatest version in the table, as text."""
-        self._session.catalog.refreshTable(self._table)
-        greatest = self._session.table(self._table).agg(sql.max(self._version).cast("string").alias("newest")).collect()
-        if greatest[0]["newest"] is None:
-            raise CallerError(f"filters: table {brief(self._table)} has no rows with a version")
-        return str(greatest[0]["newest"])
-
-    def read(self, version: str) -> DataFrame:
-        """The filters of a version."""
-        rows = self._session.table(self._table)
-        return rows.where(sql.col(self._version).cast("string") == version).select("id", "text")
+_ADDED = ("batch", "version")
+"""Columns that results have beside those of ``match``."""
 
 
 def match_stream(  # noqa: PLR0913 (each says a thing of its own)
-    events: DataFrame,
+    events: DataFrame | EventFolder,
     filters: FilterSource,
     out: str | os.PathLike[str],
     *,
@@ -125,65 +43,115 @@ def match_stream(  # noqa: PLR0913 (each says a thing of its own)
 ) -> StreamingQuery:
     """Match a stream against the newest version of the filters, batch by batch, and write Parquet; start the query.
 
-    The folder ``out`` gets three tables, each with a folder for each batch (or version): ``deliveries``, what
+    The stream is one of Spark's, whose columns stay the same, or an :class:`EventFolder`, whose columns may change. The
+    folder ``out`` gets tables, each with a folder for each batch (or version): ``deliveries``, what
     :func:`~palio.spark.match` finds, with the version of the filters; ``unreadable``, the events that could not be
-    read; ``rejects``, the filters that could not be read. A batch is matched with one version. It is written once: if
-    the process dies and the batch is done again, a batch that was complete stays as it is, and one that was not is
-    written anew. A new version that cannot be used is told to the log, and the one before it stays in use.
+    read; ``skipped``, the files (or lines) that could not; ``rejects``, the filters that could not. A batch is matched
+    with one version. It is written once: if the process dies and the batch is done again, a batch that was complete
+    stays as it is, and one that was not is written anew. A new version that cannot be used is told to the log, and the
+    one before it stays in use.
 
     With ``every``, such as ``"10 seconds"``, the query goes on until it is stopped, and looks for events so often;
     without, it ends when all events that are there now are done.
     """
-    if not isinstance(events, DataFrame) or not events.isStreaming:
+    how = _How(key, result, bodies, limits)
+    writer: _BatchWriter
+    if isinstance(events, EventFolder):
+        stream = events.stream()
+        writer = _FolderWriter(stream.sparkSession, filters, os.fspath(out), how, events)
+    elif isinstance(events, DataFrame) and events.isStreaming:
+        stream = events
+        writer = _BatchWriter(stream.sparkSession, filters, os.fspath(out), how)
+        how.check_names(events)
+        writer.refresh(events)  # what is wrong from the beginning is told at once
+    else:
         raise CallerError("events: no stream; match() is for tables")
-
-    def find(batch: DataFrame, made: FilterSet) -> DataFrame:
-        return match(batch, made, key=key, result=result, bodies=bodies, problems=True)
-
-    taken = {"batch", "version"} & {name.lower() for name in _kept(events, key, result)}
-    if taken:
-        raise CallerError(f"column {brief(min(taken))} would be in the result twice; rename it")
-    writer = _BatchWriter(filters, os.fspath(out), find, limits)
-    writer.refresh(events)  # what is wrong from the beginning is told at once
-    query = events.writeStream.foreachBatch(writer).option("checkpointLocation", os.fspath(checkpoint))
+    query = stream.writeStream.foreachBatch(writer).option("checkpointLocation", os.fspath(checkpoint))
     timed = query.trigger(availableNow=True) if every is None else query.trigger(processingTime=every)
     return timed.start()
 
 
-def _kept(events: DataFrame, key: str | list[str] | None, result: Result) -> list[str]:
-    if result == "narrow":
-        return [key] if isinstance(key, str) else list(key or ())
-    return events.columns if result == "wide" else []
+class _How(NamedTuple):
+    """How events are matched."""
+
+    key: str | Sequence[str] | None
+    result: Result
+    bodies: str | None
+    limits: Limits
+
+    def match(self, events: DataFrame, filters: FilterSet) -> DataFrame:
+        return match(events, filters, key=self.key, result=self.result, bodies=self.bodies, problems=True)
+
+    def together(self, found: list[DataFrame]) -> DataFrame:
+        """The results of several tables as one."""
+        union = reduce(_union, found)
+        if self.result != "counts" or len(found) == 1:
+            return union
+        return union.groupBy("filter", "problem").agg(sql.sum("count").alias("count"))
+
+    def kept(self, events: DataFrame) -> list[str]:
+        """The columns of the events that are in the result."""
+        if self.result == "narrow":
+            return [self.key] if isinstance(self.key, str) else list(self.key or ())
+        return events.columns if self.result == "wide" else []
+
+    def check_names(self, events: DataFrame) -> None:
+        taken = set(_ADDED) & {name.lower() for name in self.kept(events)}
+        if taken:
+            raise CallerError(f"column {brief(min(taken))} would be in the result twice; rename it")
 
 
 class _BatchWriter:
     """What is done with each batch, in the driver."""
 
-    def __init__(
-        self, filters: FilterSource, out: str, find: Callable[[DataFrame, FilterSet], DataFrame], limits: Limits
-    ) -> None:
+    def __init__(self, session: SparkSession, filters: FilterSource, out: str, how: _How) -> None:
+        self._session = session
         self._filters = filters
         self._out = out
-        self._find = find
-        self._limits = limits
+        self._how = how
         self._made: FilterSet | None = None
         self._version = ""
+        self._types = self._types_of_results()
+
+    def _types_of_results(self) -> dict[str, DataType]:
+        """The types of the columns of earlier deliveries; a column cannot have several."""
+        deliveries = f"{self._out}/deliveries"
+        if not exists(self._session, deliveries):
+            return {}
+        try:
+            rows = self._session.read.option("mergeSchema", self._how.result == "wide").parquet(deliveries)
+        except AnalysisException:  # a folder without a single batch that is complete
+            return {}
+        return {field.name: field.dataType for field in rows.schema.fields if field.name not in _ADDED}
 
     def __call__(self, batch: DataFrame, number: int) -> None:
         """Match the batch, unless that was done and only Spark did not come to note it."""
-        deliveries = f"{self._out}/deliveries/batch={number}"
-        if exists(batch.sparkSession, f"{deliveries}/{_DONE}"):
-            return
+        if not exists(self._session, f"{self._deliveries(number)}/{DONE}"):
+            self._do(batch, number)
+
+    def _do(self, batch: DataFrame, number: int) -> None:
         made = self.refresh(batch)
-        found = self._find(batch, made).persist(StorageLevel.DISK_ONLY)
+        self._write_found(self._how.match(batch, made), number)
+
+    def _write_found(self, found: DataFrame, number: int) -> None:
+        found = found.persist(StorageLevel.DISK_ONLY)
         try:
-            unreadable = found.where("problem is not null")
-            if not unreadable.isEmpty():
-                _write(unreadable, f"{self._out}/unreadable/batch={number}")
+            self._write_some(found.where("problem is not null"), "unreadable", number)
             good = found.where("problem is null").drop("problem").withColumn("version", sql.lit(self._version))
-            _write(good, deliveries)  # last: from now on the batch is done
+            _write(good, self._deliveries(number))  # last: from now on the batch is done
         finally:
             found.unpersist()
+
+    def _write_some(self, rows: DataFrame | None, name: str, number: int) -> None:
+        """Write rows if there are any; what an earlier try has left must not stay, since its filters may differ."""
+        folder = f"{self._out}/{name}/batch={number}"
+        if rows is None or rows.isEmpty():
+            delete(self._session, folder)
+        else:
+            _write(rows, folder)
+
+    def _deliveries(self, number: int) -> str:
+        return f"{self._out}/deliveries/batch={number}"
 
     def refresh(self, batch: DataFrame) -> FilterSet:
         """The newest version of the filters that can be used on such events."""
@@ -199,9 +167,10 @@ class _BatchWriter:
         return self._made
 
     def _use(self, version: str, batch: DataFrame) -> None:
-        made = prepare(self._filters.read(version), limits=self._limits)
+        made = prepare(self._filters.read(version), limits=self._how.limits)
         try:
-            self._find(batch, made)  # whether such events have columns that filters cannot use
+            self._check_ids(made)
+            self._check(batch, made)
             if made.rejected:
                 _write(made.rejects, f"{self._out}/rejects/{version_folder(version)}")
         except BaseException:
@@ -212,16 +181,97 @@ class _BatchWriter:
         self._made, self._version = made, version
         _LOG.info("filters of version %s: %s, %s rejected", version, made.filters, made.rejected)
 
+    def _check_ids(self, made: FilterSet) -> None:
+        name = "filters" if self._how.result == "wide" else "filter"
+        type = ArrayType(made.id_type, containsNull=False) if self._how.result == "wide" else made.id_type
+        before = self._types.setdefault(name, type)
+        if before.simpleString() != type.simpleString():
+            raise CallerError(
+                f"ids of type {made.id_type.simpleString()}: results have {name} as {before.simpleString()}; "
+                "cast them, or begin another folder of results"
+            )
 
-def version_folder(version: str) -> str:
-    """The folder for what belongs to a version, escaped as Spark escapes the values of partitions."""
-    return "version=" + re.sub(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]", lambda found: f"%{ord(found[0]):02X}", version)
+    def _check(self, batch: DataFrame, made: FilterSet) -> None:
+        """Refuse filters that ask for columns that such events cannot have."""
+        self._how.match(batch, made)
+
+
+class _FolderWriter(_BatchWriter):
+    """The same where each file has columns of its own; one that does not fit is skipped, and the others go on."""
+
+    def __init__(self, session: SparkSession, filters: FilterSource, out: str, how: _How, folder: EventFolder) -> None:
+        super().__init__(session, filters, out, how)
+        self._folder = folder
+        self.refresh(folder.stream())
+
+    def _do(self, batch: DataFrame, number: int) -> None:
+        made = self.refresh(batch)
+        files = {row["path"] for row in batch.collect()}
+        skipped: list[Skipped] = []
+        while not self._try(made, files, skipped, number):
+            files -= {each.file for each in skipped}
+
+    def _try(self, made: FilterSet, files: set[str], skipped: list[Skipped], number: int) -> bool:
+        """Do the batch with these files; if one of them turns out to be unreadable it is added to those skipped."""
+        tables, unread = self._folder.read(files)
+        skipped += unread
+        try:
+            self._match(tables, made, skipped, number)
+        except Py4JJavaError as error:
+            broken = unreadable_file(error, files)
+            if broken is None:
+                raise
+            skipped.append(broken)
+            return False
+        finally:
+            for table in tables:
+                table.release()
+        return True
+
+    def _match(self, tables: list[Table], made: FilterSet, skipped: list[Skipped], number: int) -> None:
+        fitting = [(table, found) for table in tables if (found := self._fitting(table, made, skipped)) is not None]
+        self._write_some(self._told(skipped, tables), "skipped", number)
+        if fitting:
+            events = sum(table.rows.count() for table, _ in fitting)
+            self._write_found(self._how.together([found for _, found in fitting]), number)
+            self._folder.events += events
+
+    def _fitting(self, table: Table, made: FilterSet, skipped: list[Skipped]) -> DataFrame | None:
+        """What is found in a table, unless its columns do not fit to the filters or to the results so far."""
+        try:
+            self._how.check_names(table.rows)
+            found = self._how.match(table.rows, made)
+            types = {name: found.schema[name].dataType for name in self._how.kept(table.rows)}
+            for name, type in types.items():
+                before = self._types.get(name, type)
+                if before.simpleString() != type.simpleString():
+                    raise CallerError(
+                        f"column {brief(name)} of type {type.simpleString()}: results have it as "
+                        f"{before.simpleString()}; cast it, or begin another folder of results"
+                    )
+        except PalioError as error:
+            skipped += [Skipped(file, str(error)) for file in table.files]
+            return None
+        self._types |= types
+        return found
+
+    def _told(self, skipped: list[Skipped], tables: list[Table]) -> DataFrame | None:
+        lines = [
+            table.broken.select("file", "record", sql.lit("no JSON object").alias("problem"))
+            for table in tables
+            if table.broken is not None
+        ]
+        rows = [(each.file, None, each.problem) for each in skipped]
+        files = [self._session.createDataFrame(rows, "file string, record string, problem string")] if rows else []
+        return reduce(_union, files + lines) if files or lines else None
+
+    def _check(self, batch: DataFrame, made: FilterSet) -> None:
+        """Whether filters fit is seen file by file."""
+
+
+def _union(first: DataFrame, second: DataFrame) -> DataFrame:
+    return first.unionByName(second, allowMissingColumns=True)
 
 
 def _write(rows: DataFrame, folder: str) -> None:
     rows.write.mode("overwrite").parquet(folder)
-
-
-def _version_order(name: str) -> tuple[bool, int, str]:
-    digits = name.partition(".")[0].lstrip("v")
-    return (False, int(digits), name) if digits.isdecimal() else (True, 0, name)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from palio.matching import BatchMatches
 from palio.spark.counts import pack
@@ -33,6 +34,8 @@ class Task(NamedTuple):
     is_bodies: bool
     tells_problems: bool
     """Whether events that cannot be read are told in the result, and are no errors."""
+    clock: str | None = None
+    """A column of times: narrow results also have the row of each batch with the latest, without a filter."""
 
 
 class Found(NamedTuple):
@@ -66,6 +69,9 @@ def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
                 rows = pa.array(list(found.problems), pa.int32())
                 columns = [*kept.take(rows).columns, pa.nulls(len(rows), opened.ids.type)]
                 yield _batch(task, columns, "filter", list(found.problems.values()))
+        latest = _latest(batch[task.clock]) if task.clock else None
+        if latest is not None:
+            yield _batch(task, [*kept.slice(latest, 1).columns, pa.nulls(1, opened.ids.type)], "filter", [None])
 
 
 def match_wide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -96,6 +102,12 @@ def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
             counts += np.bincount(found.codes, minlength=len(counts))
             problems.update(found.problems.values())
     yield pack(counts, problems)
+
+
+def _latest(times: pa.Array) -> int | None:
+    """The row of the latest time."""
+    latest = pc.max(times)
+    return int(pc.index(times, latest).as_py()) if latest.is_valid else None
 
 
 def _named(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,188 @@
+"""Folders in which files of events appear, each with columns of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType, StructType
+
+from palio.errors import CallerError, brief
+from palio.spark.types import quoted
+
+FORMATS = ("parquet", "json", "csv")
+_TIMES = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
+"""Times as filters write them: never without a zone."""
+BROKEN_LINE = "_corrupt_record"
+"""The column in which Spark puts a line that is no JSON object; it is there if there is such a line."""
+_FILE = "_palio_file"
+_WIDER: dict[type[DataType], str] = {
+    ByteType: "bigint",
+    ShortType: "bigint",
+    IntegerType: "bigint",
+    FloatType: "double",
+}
+"""Types that are the same to filters, and so should not differ in results."""
+_LOOKS = 8
+"""Files whose columns are looked at at the same time; that is mostly waiting."""
+
+
+class Skipped(NamedTuple):
+    """A file, or a line of one, that could not be matched."""
+
+    file: str
+    problem: str
+
+
+class Table(NamedTuple):
+    """The events of files that have the same columns."""
+
+    files: tuple[str, ...]
+    rows: DataFrame
+    broken: DataFrame | None = None
+    """Lines that are no events, as ``file`` and ``record``."""
+    held: DataFrame | None = None
+    """What Spark keeps on disk until it is released."""
+
+    def release(self) -> None:
+        """Give back what is held."""
+        if self.held is not None:
+            self.held.unpersist()
+
+
+class EventFolder:
+    """A folder that grows: a stream whose columns may change from file to file, in number and in type.
+
+    A file is *parquet*, *json* (an object a line) or *csv* (with a header). Folders below are looked into, and
+    ``name=value`` in the name of one gives a column. Move files into the folder when they are complete; names that
+    begin with a dot or an underscore, and empty files, are passed over. ``files_per_batch`` bounds what is matched at
+    once.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        path: str | os.PathLike[str],
+        format: str = "parquet",
+        *,
+        files_per_batch: int | None = None,
+    ) -> None:
+        if format not in FORMATS:
+            raise CallerError(f"format: {brief(format)} is none of {', '.join(FORMATS)}")
+        if files_per_batch is not None and files_per_batch < 1:
+            raise CallerError(f"files_per_batch: {files_per_batch} is less than 1")
+        self._session = session
+        self._path = os.fspath(path)
+        self._format = format
+        self._files_per_batch = files_per_batch
+        self.events = 0
+        """How many were in the files of the batches that are done, since the query was started."""
+
+    def stream(self) -> DataFrame:
+        """The names of the files as they come; Spark's checkpoint knows which of them were done."""
+        reader = self._session.readStream.format("binaryFile").option("recursiveFileLookup", "true")
+        if self._files_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", self._files_per_batch)
+        columns = "path string, modificationTime timestamp, length long, content binary"
+        return reader.schema(columns).load(self._path).select("path")  # so that no content is read
+
+    def sample(self) -> DataFrame | None:
+        """The events of some file that is there now and can be read."""
+        reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
+        for row in reader.load(self._path).select("path").orderBy("path").toLocalIterator():
+            tables, _ = self.read([row["path"]])
+            for table in tables:
+                table.release()
+                return table.rows
+        return None
+
+    def read(self, files: Iterable[str]) -> tuple[list[Table], list[Skipped]]:
+        """The events in some files, those of the same columns together; and the files that cannot be read."""
+        by_columns: dict[str, list[str]] = {}
+        skipped = []
+        with ThreadPoolExecutor(_LOOKS) as pool:
+            for file, found in pool.map(self._look, sorted(files)):
+                if isinstance(found, str):
+                    skipped.append(Skipped(file, found))
+                elif found.names == [BROKEN_LINE]:
+                    skipped.append(Skipped(file, "none of its lines is a JSON object"))
+                elif found.fields:  # where there is no column there is no event
+                    by_columns.setdefault(found.json(), []).append(file)
+        return [self._table(same) for same in by_columns.values()], skipped
+
+    def _look(self, file: str) -> tuple[str, StructType | str]:
+        try:
+            return file, self._rows([file]).schema
+        except (PySparkException, Py4JJavaError) as error:
+            return file, reason(error)
+
+    def _table(self, files: list[str]) -> Table:
+        rows = self._rows(files)
+        if self._format != "json" or BROKEN_LINE not in rows.columns:
+            return Table(tuple(files), _widened(rows))
+        # Spark has to keep such rows, because what it finds broken depends on the columns that it is asked for
+        held = rows.withColumn(_FILE, sql.col("_metadata.file_path")).persist(StorageLevel.DISK_ONLY)
+        broken = held.where(sql.col(BROKEN_LINE).isNotNull())
+        lines = broken.select(sql.col(_FILE).alias("file"), sql.col(BROKEN_LINE).alias("record"))
+        whole = held.where(sql.col(BROKEN_LINE).isNull()).drop(BROKEN_LINE, _FILE)
+        return Table(tuple(files), _widened(whole), lines, held)
+
+    def _rows(self, files: list[str]) -> DataFrame:
+        return event_reader(self._session, self._format).option("basePath", self._path).load(files)
+
+
+def event_reader(session: SparkSession, format: str) -> DataFrameReader:
+    """Reads events; the types of JSON and CSV are found out by reading all of it, because filters ask for types."""
+    reader = session.read.format(format)
+    if format == "json":
+        return reader.options(inferTimestamp=True, timestampFormat=_TIMES)
+    if format == "csv":  # a day is no instant, so it stays a string, which filters can compare
+        return reader.options(header=True, inferSchema=True, preferDate=False, timestampFormat=_TIMES)
+    return reader
+
+
+def unreadable_file(error: Exception, files: Collection[str]) -> Skipped | None:
+    """Which of the files made a query fail, if it was one of them."""
+    if not isinstance(error, Py4JJavaError):
+        return None
+    java = error.java_exception
+    while java is not None:
+        if java.getClass().getName() == "org.apache.spark.SparkException":
+            parameters = java.getMessageParameters()
+            if str(java.getCondition()).startswith("FAILED_READ_FILE") and parameters.containsKey("path"):
+                path = str(parameters.get("path"))  # escaped or not, as it happens
+                meant = [file for file in files if _plain(file) in {_plain(path), _plain(unquote(path))}]
+                return Skipped(meant[0], reason(error)) if len(meant) == 1 else None
+        java = java.getCause()
+    return None
+
+
+def reason(error: Exception) -> str:
+    """What an error of Spark says, in a line."""
+    text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
+    return text.strip().partition("\n")[0]
+
+
+def _plain(path: str) -> str:
+    """Spark writes one slash after the scheme, or three."""
+    return re.sub(r"^(\w+):/+", r"\1:/", path)
+
+
+def _widened(rows: DataFrame) -> DataFrame:
+    return rows.select(
+        *(
+            quoted(field.name).cast(wider).alias(field.name)
+            if (wider := _WIDER.get(type(field.dataType)))
+            else quoted(field.name)
+            for field in rows.schema.fields
+        )
+    )

@@ -1,0 +1,110 @@
+"""Where filters come from that change while a stream runs: sources that have versions."""
+
+from __future__ import annotations
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from palio.errors import CallerError, brief
+from palio.spark.filters import read_filters
+from palio.spark.places import DONE
+
+
+class FilterSource(Protocol):
+    """Where filters come from that change now and then."""
+
+    def newest(self) -> str:
+        """The version that is to be used now."""
+
+    def read(self, version: str) -> DataFrame:
+        """The filters of a version, as a table of ``id`` and ``text``."""
+
+
+class FilterDirectory:
+    """A directory of versions, of which the greatest name counts: numbers by their value, others by their letters.
+
+    A version is a file of filters, which has to be moved into the directory when it is complete, or a folder that Spark
+    has written. Names that begin with a dot or an underscore are passed over.
+    """
+
+    def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
+        self._session = session
+        self._path = Path(path)
+        if not self._path.is_dir():
+            raise CallerError(f"filters: there is no directory {brief(str(path))}")
+
+    def newest(self) -> str:
+        """The name of the newest version that is complete."""
+        names = [entry.name for entry in self._path.iterdir() if self._is_complete(entry)]
+        if not names:
+            raise CallerError(f"filters: no version in {brief(str(self._path))}: no file, and no folder with {DONE}")
+        return max(names, key=_version_order)
+
+    def read(self, version: str) -> DataFrame:
+        """The filters of a version."""
+        return read_filters(self._session, self._path / version)
+
+    @staticmethod
+    def _is_complete(entry: Path) -> bool:
+        if entry.name.startswith((".", "_")):
+            return False
+        return entry.is_file() or (entry / DONE).exists()
+
+
+class FilterFile:
+    """One file of filters, read again when it was replaced; move the new one into its place when it is complete."""
+
+    def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
+        self._session = session
+        self._path = Path(path)
+        self.newest()
+
+    def newest(self) -> str:
+        """When the file was changed."""
+        try:
+            changed = self._path.stat().st_mtime
+        except OSError as error:
+            raise CallerError(f"filters: {brief(str(self._path))} cannot be read: {error.strerror}") from error
+        return datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
+
+    def read(self, version: str) -> DataFrame:  # noqa: ARG002 (there is no other)
+        """The filters that are there now."""
+        return read_filters(self._session, self._path)
+
+
+class FilterTable:
+    """A table with a column of versions, of which the greatest counts; its other columns are ``id`` and ``text``."""
+
+    def __init__(self, session: SparkSession, table: str, version: str = "version") -> None:
+        self._session = session
+        self._table = table
+        self._version = version
+
+    def newest(self) -> str:
+        """The greatest version in the table, as text."""
+        self._session.catalog.refreshTable(self._table)
+        greatest = self._session.table(self._table).agg(sql.max(self._version).cast("string").alias("newest")).collect()
+        if greatest[0]["newest"] is None:
+            raise CallerError(f"filters: table {brief(self._table)} has no rows with a version")
+        return str(greatest[0]["newest"])
+
+    def read(self, version: str) -> DataFrame:
+        """The filters of a version."""
+        rows = self._session.table(self._table)
+        return rows.where(sql.col(self._version).cast("string") == version).select("id", "text")
+
+
+def version_folder(version: str) -> str:
+    """The folder for what belongs to a version, escaped as Spark escapes the values of partitions."""
+    return "version=" + re.sub(r"[\x00-\x1f\"#%'*/:=?\\\x7f{\[\]^]", lambda found: f"%{ord(found[0]):02X}", version)
+
+
+def _version_order(name: str) -> tuple[bool, int, str]:
+    digits = name.partition(".")[0].lstrip("v")
+    return (False, int(digits), name) if digits.isdecimal() else (True, 0, name)
