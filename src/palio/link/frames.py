@@ -1,0 +1,62 @@
+"""What travels between two servers below the sequence: it may be lost, doubled or overtaken."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from palio.routing.messages import Message, Stamp
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """Base of all frames; the session they belong to is the link's stamp."""
+
+    session: Stamp
+
+
+class Open(Frame, frozen=True):
+    """A server asks for a link. Repeated until there is an answer."""
+
+    role: str
+    """What the asking server wants the other one to be."""
+    architecture: str
+    members: tuple[tuple[str, Stamp], ...]
+    """The servers in the tree of the asking one."""
+
+
+class Accept(Frame, frozen=True):
+    """The link is there. Repeated whenever the question is."""
+
+    members: tuple[tuple[str, Stamp], ...]
+
+
+class Refuse(Frame, frozen=True):
+    """The link will not be."""
+
+    reason: str
+
+
+class Why(Enum):
+    """Why a link ends."""
+
+    ENDED = "ended"
+    """Somebody wanted it to end: do not open it again."""
+    UNKNOWN = "unknown"
+    """The server does not know the session, because it was restarted and has lost its data, or gave it up."""
+
+
+class Close(Frame, frozen=True):
+    """The link is no more; also the answer to every frame of a session that is not known."""
+
+    why: Why
+
+
+class Data(Frame, frozen=True):
+    """Messages of the sequence, none if it only acknowledges."""
+
+    first: int
+    """The number of the first message."""
+    messages: tuple[Message, ...]
+    expected: int
+    """All messages of the other direction with lower numbers have arrived."""

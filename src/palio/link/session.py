@@ -1,0 +1,148 @@
+"""One numbered sequence in each direction: acknowledged, sent again, and without doubles."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from palio.errors import LimitError, PeerError
+from palio.link.frames import Data
+from palio.routing.messages import Message, Stamp
+
+
+class LinkSettings(NamedTuple):
+    """How patient a link is; times are in the unit of the clock."""
+
+    retransmit: int = 200
+    """What was not acknowledged for so long is sent again; then it waits twice as long, and so on."""
+    most_patience: int = 6_400
+    """So long at most."""
+    acknowledge: int = 20
+    """An acknowledgement waits so long for messages that could carry it."""
+    window: int = 256
+    """Messages that are on their way at the same time; others wait."""
+    frame: int = 64
+    """Messages in one frame."""
+    outbox: int = 100_000
+    """Messages that may wait; with more the link is given up, and begins anew."""
+
+
+class BrokenSequenceError(PeerError):
+    """The other server acknowledges what was never sent."""
+
+
+class Session:
+    """The state of one link at one of its ends.
+
+    What is given to :meth:`send` comes out of the other end's :meth:`receive` once and in order, as long as frames get
+    through now and then; :meth:`frames` says what to send now, :attr:`deadline` when to ask again at the latest.
+    """
+
+    __slots__ = (
+        "_acknowledge_at",
+        "_end",
+        "_outbox",
+        "_patience",
+        "_resend_at",
+        "_sent",
+        "_settings",
+        "base",
+        "expected",
+        "stamp",
+    )
+
+    def __init__(
+        self, stamp: Stamp, settings: LinkSettings, *, expected: int = 0, base: int = 0, outbox: Iterable[Message] = ()
+    ) -> None:
+        self.stamp = stamp
+        self.expected = expected
+        """The number of the next message from the other end."""
+        self.base = base
+        """The number of the first message that is not acknowledged."""
+        self._settings = settings
+        self._outbox: deque[Message] = deque(outbox)
+        self._end = base + len(self._outbox)
+        """The number after the last message that may have been sent."""
+        self._sent = 0
+        """So many of the outbox are on their way."""
+        self._patience = settings.retransmit
+        self._resend_at: int | None = None
+        self._acknowledge_at: int | None = None
+
+    @property
+    def deadline(self) -> int | None:
+        """When :meth:`frames` must be asked again, if nothing happens before."""
+        times = [time for time in (self._resend_at, self._acknowledge_at) if time is not None]
+        return min(times, default=None)
+
+    @property
+    def next(self) -> int:
+        """The number that the next message given to :meth:`send` will have."""
+        return self.base + len(self._outbox)
+
+    def unacknowledged(self) -> tuple[Message, ...]:
+        """The messages from :attr:`base` on."""
+        return tuple(self._outbox)
+
+    def acknowledge_soon(self, now: int) -> None:
+        """Let the other end hear something, also if there is nothing to say."""
+        self._acknowledge_at = now
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Put messages into the sequence."""
+        if len(self._outbox) + len(messages) > self._settings.outbox:
+            total = len(self._outbox) + len(messages)
+            raise LimitError("outbox", self._settings.outbox, total, "messages waiting for a neighbour")
+        self._outbox.extend(messages)
+
+    def receive(self, frame: Data, now: int) -> Sequence[Message]:
+        """The messages of a frame that are next in the sequence; none if they came before or are not due yet."""
+        self._acknowledged(frame.expected, now)
+        if not frame.messages:
+            return ()
+        known = self.expected - frame.first
+        if self._acknowledge_at is None:
+            self._acknowledge_at = now + self._settings.acknowledge
+        if known < 0 or known >= len(frame.messages):
+            self._acknowledge_at = now  # something is missing, or an acknowledgement was lost: say so at once
+            return ()
+        fresh = frame.messages[known:] if known else frame.messages
+        self.expected += len(fresh)
+        return fresh
+
+    def _acknowledged(self, expected: int, now: int) -> None:
+        if expected > self._end:
+            raise BrokenSequenceError(f"number {expected} is expected where only {self._end} were sent")
+        done = expected - self.base
+        if done <= 0:
+            return
+        for _ in range(done):
+            self._outbox.popleft()
+        self.base = expected
+        self._sent = max(0, self._sent - done)
+        self._patience = self._settings.retransmit
+        self._resend_at = now + self._patience if self._sent else None
+
+    def frames(self, now: int) -> list[Data]:
+        """The frames that are due: new messages, old ones once more, or an acknowledgement."""
+        if self._resend_at is not None and now >= self._resend_at:
+            self._sent = 0
+            self._patience = min(2 * self._patience, self._settings.most_patience)
+            self._resend_at = None
+        found = []
+        most = min(len(self._outbox), self._settings.window)
+        while self._sent < most:
+            count = min(self._settings.frame, most - self._sent)
+            messages = tuple(self._outbox[place] for place in range(self._sent, self._sent + count))
+            found.append(Data(self.stamp, self.base + self._sent, messages, self.expected))
+            self._sent += count
+        self._end = max(self._end, self.base + self._sent)
+        if found:
+            self._acknowledge_at = None
+            if self._resend_at is None:
+                self._resend_at = now + self._patience
+        elif self._acknowledge_at is not None and now >= self._acknowledge_at:
+            self._acknowledge_at = None
+            found.append(Data(self.stamp, self.base + self._sent, (), self.expected))
+        return found

@@ -1,0 +1,298 @@
+"""The node: links, routing and parties, composed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from palio.errors import CallerError, PalioError, PeerError, brief
+from palio.link.links import Down, Event, Links, Received, Refused, Up
+from palio.link.session import LinkSettings
+from palio.model import Notification
+from palio.model.envelope import Envelope, NotificationId
+from palio.node import ports
+from palio.node.ports import Deliver, FromPeer, Input, LinkDown, LinkRefused, LinkUp, Output, Reply, Request, Send
+from palio.node.seen import Seen
+from palio.node.waves import Waves
+from palio.routing import messages
+from palio.routing.architectures import ARCHITECTURES
+from palio.routing.membership import Membership
+from palio.routing.messages import Message, Stamp
+from palio.routing.router import Role, Router
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class NodeSettings(NamedTuple):
+    """What a server is."""
+
+    server: str
+    architecture: str
+    incarnation: int = 0
+    """Which life of the server this is; a server that has lost its data begins another."""
+    link: LinkSettings = LinkSettings()
+    guard: bool = False
+    """Whether a party may publish only what it has advertised."""
+    may_act_for: Mapping[str, frozenset[str]] = {}
+    """For whom else a party may subscribe and advertise."""
+
+
+class UnsatisfiableFilterError(CallerError):
+    """A filter that nothing can match."""
+
+
+class NotAdvertisedError(CallerError):
+    """A publication that its publisher has not advertised, where that is asked for."""
+
+
+class NotAllowedError(CallerError):
+    """A party acts for another one without the right to."""
+
+
+class _Asked(NamedTuple):
+    """A request that waits until it has spread."""
+
+    party: str
+    number: int
+
+
+class _Passed(NamedTuple):
+    """A neighbour's wave that was passed on."""
+
+    peer: str
+    token: int
+
+
+class Node:
+    """A server as a pure machine: :meth:`handle` takes what has come in and says what goes out.
+
+    All that a call is given is handled in order; what neighbours have to be told goes out at the end, or before the
+    first notification that comes after it, so that nothing overtakes anything. ``now`` is in microseconds.
+    """
+
+    def __init__(self, settings: NodeSettings) -> None:
+        architecture = ARCHITECTURES.get(settings.architecture)
+        if architecture is None:
+            names = ", ".join(ARCHITECTURES)
+            raise CallerError(f"architecture: {brief(settings.architecture)} is none of {names}")
+        self.settings = settings
+        self.router: Router = architecture()
+        self.membership = Membership(settings.server, settings.incarnation)
+        self.links = Links(settings.server, self, settings.link)
+        self._seen = Seen()
+        self._waves: Waves[_Asked | _Passed] = Waves()
+        self._sequence = 0
+        self._outputs: list[Output] = []
+        self._now = 0
+
+    @property
+    def deadline(self) -> int | None:
+        """When :meth:`handle` must be called again at the latest, with or without input."""
+        return self.links.deadline
+
+    def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
+        """Take what has come in, and say what goes out."""
+        self._now = now
+        for each in inputs:
+            self._take(each)
+        self._tell()
+        self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def _take(self, given: Input) -> None:
+        match given:
+            case FromPeer(peer, frame):
+                try:
+                    events = self.links.receive(peer, frame, self._now)
+                except PeerError as error:
+                    events = self._give_up(peer, error)
+                self._happened(events)
+            case Request():
+                self._request(given)
+            case ports.Connect(peer, role):
+                self._connect(peer, role)
+            case ports.Doubt(peer):
+                self.links.doubt(peer, self._now)
+            case ports.Disconnect(peer):
+                try:
+                    self._happened(self.links.disconnect(peer))
+                except CallerError as error:
+                    self._outputs.append(LinkRefused(peer, str(error)))
+
+    # -- parties -------------------------------------------------------------------------------------------------------
+
+    def _request(self, request: Request) -> None:
+        try:
+            waits = self._perform(request)
+        except PalioError as error:
+            self._outputs.append(Reply(request.party, request.number, error))
+            return
+        if waits:
+            self._spread(_Asked(request.party, request.number), None)
+        else:
+            self._outputs.append(Reply(request.party, request.number))
+
+    def _perform(self, request: Request) -> bool:
+        """Do what a party asks for; whether it wants to wait until that has spread."""
+        party = request.party
+        if request.by not in (None, party) and party not in self.settings.may_act_for.get(request.by or "", ()):
+            raise NotAllowedError(f"{brief(request.by)} may not act for {brief(party)}")
+        match request.operation:
+            case ports.Subscribe(filter, wait):
+                if not filter.is_satisfiable():
+                    raise UnsatisfiableFilterError(f"nothing can match {brief(str(filter))}")
+                self.router.subscribe(party, filter)
+                return wait
+            case ports.Unsubscribe(filter):
+                self.router.unsubscribe(party, filter)
+            case ports.Advertise(advertisement, wait):
+                self.router.advertise(party, advertisement)
+                return wait
+            case ports.Unadvertise(advertisement):
+                self.router.unadvertise(party, advertisement)
+            case ports.Publish(notification):
+                self._publish(party, notification)
+        return False
+
+    def _publish(self, party: str, notification: Notification) -> None:
+        if self.settings.guard and not self.router.announces(party, notification):
+            raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
+        id = NotificationId(self.settings.server, self.settings.incarnation, self._sequence)
+        self._sequence += 1
+        published = _EPOCH + timedelta(microseconds=self._now)
+        self._forward(notification.with_envelope(Envelope(id, published, party)), None)
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def next_stamp(self) -> Stamp:
+        """For links: the stamp of a new one."""
+        return self.membership.next_stamp()
+
+    def introduction(self) -> tuple[str, tuple[tuple[str, Stamp], ...]]:
+        """For links: what a neighbour is told of this server."""
+        return self.router.name, tuple(self.membership.known().items())
+
+    def refusal(
+        self, peer: str, role: str, architecture: str | None, members: tuple[tuple[str, Stamp], ...]
+    ) -> str | None:
+        """For links: why there cannot be one to such a neighbour, if so."""
+        if architecture is not None and architecture != self.router.name:
+            return f"{self.settings.server} is {self.router.name}, and {peer} is {architecture}"
+        try:
+            self.router.check_neighbour(Role(role))
+            self.membership.check(peer, (member for member, _ in members))
+        except CallerError as error:
+            return str(error)
+        return None
+
+    def _connect(self, peer: str, role: Role) -> None:
+        try:
+            self.router.check_neighbour(role)
+            self.membership.check(peer, [peer])
+            self.links.connect(peer, role.value, self._now)
+        except CallerError as error:
+            self._outputs.append(LinkRefused(peer, str(error)))
+
+    def _give_up(self, peer: str, error: PeerError) -> list[Event]:
+        """A neighbour that breaks the rules is told so by ending the link; others are not concerned."""
+        self._outputs.append(LinkRefused(peer, str(error)))
+        return self.links.disconnect(peer) if peer in self.links.peers else []
+
+    def _happened(self, events: Iterable[Event]) -> None:
+        for event in events:
+            match event:
+                case Received(peer, received):
+                    self._received(peer, received)
+                case Up(peer, role, stamp, members, told):
+                    self.router.connect(peer, Role(role))
+                    self.membership.connect(peer, stamp, dict(members), dict(told))
+                    self._outputs.append(LinkUp(peer))
+                case Down(peer):
+                    self.router.disconnect(peer)
+                    self.membership.disconnect(peer)
+                    self._come_back(
+                        self._waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer)
+                    )
+                    self._outputs.append(LinkDown(peer))
+                case Refused(peer, reason):
+                    self._outputs.append(LinkRefused(peer, reason))
+
+    def _received(self, peer: str, received: Iterable[Message]) -> None:
+        for message in received:
+            if peer not in self.router.peers:
+                return  # the link was given up because of a message before this one
+            try:
+                self._receive(peer, message)
+            except PeerError as error:
+                self._happened(self._give_up(peer, error))
+
+    def _receive(self, peer: str, message: Message) -> None:
+        match message:
+            case messages.Publish(notification):
+                envelope = notification.envelope
+                if envelope is None:
+                    raise PeerError(f"{brief(peer)} sends a notification without an envelope")
+                id = envelope.id
+                if self._seen.is_new(id.origin, id.incarnation, id.sequence):
+                    self._forward(notification, peer)
+            case messages.Members():
+                self.membership.receive(peer, message)
+            case messages.Spread(token):
+                self._spread(_Passed(peer, token), peer)
+            case messages.Spreaded(token):
+                self._come_back(self._waves.answered(peer, token))
+            case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
+                self.router.receive(peer, message)
+            case _:
+                raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
+
+    # -- what goes out -------------------------------------------------------------------------------------------------
+
+    def _tell(self) -> None:
+        """Tell the neighbours what has changed; and cut links that close a cycle, until there is none."""
+        while cut := self.membership.to_cut():
+            for peer in cut:
+                self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
+                self._happened(self.links.disconnect(peer))
+        for peer, members in self.membership.updates():
+            self._send(peer, [members])
+        for peer, control in self.router.control():
+            self._send(peer, control)
+
+    def _send(self, peer: str, said: Sequence[Message]) -> None:
+        if peer in self.router.peers:
+            self._happened(self.links.send(peer, said, self._now))
+
+    def _forward(self, notification: Notification, source: str | None) -> None:
+        self._tell()
+        route = self.router.route(notification, source)
+        if route.parties:
+            self._outputs.append(Deliver(route.parties, notification))
+        for peer in route.peers:
+            self._send(peer, [messages.Publish(notification)])
+
+    def _spread(self, waiting: _Asked | _Passed, source: str | None) -> None:
+        """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
+        self._tell()
+        peers = [peer for peer in self.router.hearing() if peer != source]
+        if not peers:
+            self._come_back([waiting])
+            return
+        token = self._waves.begin(waiting, peers)
+        for peer in peers:
+            self._send(peer, [messages.Spread(token)])
+
+    def _come_back(self, waiting: Iterable[_Asked | _Passed]) -> None:
+        for each in waiting:
+            match each:
+                case _Asked(party, number):
+                    self._outputs.append(Reply(party, number))
+                case _Passed(peer, token):
+                    self._tell()  # the answer comes behind all that was said
+                    self._send(peer, [messages.Spreaded(token)])
+
+
+def _is_from(waiting: _Asked | _Passed, peer: str) -> bool:
+    return isinstance(waiting, _Passed) and waiting.peer == peer

@@ -1,0 +1,132 @@
+"""What a node takes and gives. Whoever drives it owns clock, network and disk."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palio.errors import PalioError
+from palio.link.frames import Frame
+from palio.model import Advertisement, Filter, Notification
+from palio.routing.router import Role
+
+
+class Input(msgspec.Struct, frozen=True, gc=False):
+    """Base of all that a node takes."""
+
+
+class Subscribe(Input, frozen=True, gc=False):
+    """A party wants what a filter matches."""
+
+    filter: Filter
+    wait: bool = False
+    """Answer only when the subscription has spread through the network."""
+
+
+class Unsubscribe(Input, frozen=True, gc=False):
+    """A party cancels all its subscriptions that a filter covers."""
+
+    filter: Filter
+
+
+class Advertise(Input, frozen=True, gc=False):
+    """A party may publish what an advertisement announces."""
+
+    advertisement: Advertisement
+    wait: bool = False
+
+
+class Unadvertise(Input, frozen=True, gc=False):
+    """A party cancels all its advertisements that this one covers."""
+
+    advertisement: Advertisement
+
+
+class Publish(Input, frozen=True, gc=False):
+    """A party publishes a notification."""
+
+    notification: Notification
+
+
+Operation = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+
+
+class Request(Input, frozen=True, gc=False):
+    """An operation of a party; answered by :class:`Reply` with the same number."""
+
+    party: str
+    number: int
+    operation: Operation
+    by: str | None = None
+    """The party that acts for this one, if it is another."""
+
+
+class Connect(Input, frozen=True, gc=False):
+    """Open a link to another server, and keep it."""
+
+    peer: str
+    role: Role = Role.PEER
+
+
+class Disconnect(Input, frozen=True, gc=False):
+    """End a link."""
+
+    peer: str
+
+
+class Doubt(Input, frozen=True, gc=False):
+    """The way to a neighbour was interrupted: find out whether it still knows the link."""
+
+    peer: str
+
+
+class FromPeer(Input, frozen=True, gc=False):
+    """A frame from another server."""
+
+    peer: str
+    frame: Frame
+
+
+class Output(msgspec.Struct, frozen=True, gc=False):
+    """Base of all that a node gives."""
+
+
+class Send(Output, frozen=True, gc=False):
+    """A frame for another server; it may get lost."""
+
+    peer: str
+    frame: Frame
+
+
+class Deliver(Output, frozen=True, gc=False):
+    """A notification for parties of this server, one copy each."""
+
+    parties: tuple[str, ...]
+    notification: Notification
+
+
+class Reply(Output, frozen=True):
+    """The answer to a request: it was done, or why not."""
+
+    party: str
+    number: int
+    problem: PalioError | None = None
+
+
+class LinkUp(Output, frozen=True, gc=False):
+    """There is a link to a neighbour."""
+
+    peer: str
+
+
+class LinkDown(Output, frozen=True, gc=False):
+    """There is no link to a neighbour any more."""
+
+    peer: str
+    reason: str = ""
+
+
+class LinkRefused(Output, frozen=True, gc=False):
+    """A link that was wanted will not be."""
+
+    peer: str
+    reason: str

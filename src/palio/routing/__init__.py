@@ -1,0 +1,1 @@
+"""Routing: pure machines that decide what servers tell each other and where notifications go."""

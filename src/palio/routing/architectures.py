@@ -1,0 +1,119 @@
+"""The architectures: which neighbours hear of what, and where notifications go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from palio.errors import CallerError
+from palio.model import Filter
+from palio.routing.messages import Advertise, Control, Unadvertise
+from palio.routing.router import Role, Router
+
+
+class Centralized(Router):
+    """One server, and no other."""
+
+    name = "ce"
+
+    def check_neighbour(self, role: Role) -> None:
+        """There is no place for any."""
+        raise CallerError(f"a centralized service has no {role.value}s; choose another architecture to connect servers")
+
+    def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
+        """There are no neighbours."""
+        return False
+
+    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
+        """There are no neighbours."""
+        return ()
+
+
+class Hierarchical(Router):
+    """A tree with masters: subscriptions go up; notifications always go up, and down where they are wanted."""
+
+    name = "hs"
+
+    def check_neighbour(self, role: Role) -> None:
+        """A server has one master at most."""
+        if role is Role.PEER:
+            raise CallerError("in a hierarchy a neighbour is the master or a client, not a peer")
+        if role is Role.MASTER and self.master is not None:
+            raise CallerError(f"this server has a master already: {self.master}; disconnect it first")
+
+    @property
+    def master(self) -> str | None:
+        """The server above this one."""
+        return next((peer for peer, role in self.peers.items() if role is Role.MASTER), None)
+
+    def hears_subscriptions(self, role: Role) -> bool:
+        """Subscriptions go up."""
+        return role is Role.MASTER
+
+    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:
+        """Down where it is wanted, and up unless it comes from there."""
+        below = tuple(peer for peer in wanting if peer != source)
+        master = self.master
+        return below if master is None or master == source else (*below, master)
+
+
+class _Acyclic(Router):
+    """A tree of peers."""
+
+    def check_neighbour(self, role: Role) -> None:
+        """All are peers."""
+        if role is not Role.PEER:
+            raise CallerError(f"in an acyclic network of peers there is no {role.value}")
+
+    def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
+        """All do."""
+        return True
+
+    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:
+        """Where it is wanted."""
+        return tuple(peer for peer in wanting if peer != source)
+
+
+class SubscriptionForwarding(_Acyclic):
+    """A tree of peers in which subscriptions spread everywhere, pruned by covering."""
+
+    name = "as"
+
+
+class AdvertisementForwarding(_Acyclic):
+    """A tree of peers in which advertisements spread everywhere, and subscriptions towards relevant ones."""
+
+    name = "aa"
+
+    def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002
+        """All do."""
+        return True
+
+    def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
+        """A neighbour needs only what something advertised on its side is relevant to."""
+        return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
+
+    def receive(self, peer: str, message: Control) -> None:
+        """What a neighbour advertises changes what it needs to know."""
+        super().receive(peer, message)
+        if isinstance(message, Advertise | Unadvertise):
+            self.subscriptions.reconsider(peer)
+
+
+class Flooding(_Acyclic):
+    """A tree of peers in which notifications go everywhere and nothing else does."""
+
+    name = "nf"
+
+    def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
+        """None does."""
+        return False
+
+    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
+        """Everywhere."""
+        return tuple(peer for peer in self.peers if peer != source)
+
+
+ARCHITECTURES: dict[str, type[Router]] = {
+    each.name: each for each in (Centralized, Hierarchical, SubscriptionForwarding, AdvertisementForwarding, Flooding)
+}
+"""By the short names that the papers' figures have."""

@@ -1,0 +1,147 @@
+"""Which servers are in the tree, so that a link that would close a cycle is refused, or found and cut."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from palio.errors import CallerError
+from palio.routing.messages import Members, Stamp
+
+_HERE: Stamp = (0, "", 0)
+"""The age of no link at all."""
+
+
+class CycleError(CallerError):
+    """A link would close a cycle."""
+
+
+class _Link(NamedTuple):
+    stamp: Stamp
+    reached: dict[str, Stamp]
+    """The servers beyond, with the age of the youngest link on the way to each, this one included."""
+    told: dict[str, Stamp]
+    """What the neighbour was told of the servers on this side."""
+
+
+class Membership:
+    """The servers that can be reached over each link.
+
+    A link is refused if a server that it would bring is in the tree already. Two links that are opened at the same time
+    can still close a cycle together, because neither end knows of the other link yet. Then both ends of the youngest
+    link on the cycle see a server behind it that they also reach over older links alone; they cut it, and nobody cuts
+    any other.
+
+    >>> milan = Membership("milan")
+    >>> milan.connect("rome", (2, "milan", 0), {"rome": (0, "", 0), "bari": (1, "rome", 0)})
+    >>> milan.check("bari", ["bari"])
+    Traceback (most recent call last):
+    ...
+    palio.routing.membership.CycleError: a link between milan and bari would close a cycle: bari is in the tree, \
+behind rome
+    """
+
+    def __init__(self, server: str, incarnation: int = 0) -> None:
+        self._server = server
+        self._incarnation = incarnation
+        self._links: dict[str, _Link] = {}
+        self._latest = 0
+        self._touched: dict[str, None] = {}
+
+    def known(self) -> dict[str, Stamp]:
+        """All servers of the tree as far as they are known here, this one included: what a new neighbour is told."""
+        return self._beyond(None)
+
+    def next_stamp(self) -> Stamp:
+        """For a link that is opened here: younger than all that are known, and never given twice."""
+        self._latest += 1
+        return (self._latest, self._server, self._incarnation)
+
+    def check(self, peer: str, members: Iterable[str]) -> None:
+        """Refuse a link to a neighbour that would bring these servers."""
+        for member in members:
+            if member == self._server:
+                raise CycleError(f"a link between {self._server} and {peer} would close a cycle: it is there already")
+            for other, link in self._links.items():
+                if member in link.reached:
+                    raise CycleError(
+                        f"a link between {self._server} and {peer} would close a cycle: {member} is in the tree, "
+                        f"behind {other}"
+                    )
+
+    def connect(
+        self, peer: str, stamp: Stamp, members: Mapping[str, Stamp], told: Mapping[str, Stamp] | None = None
+    ) -> None:
+        """There is a new link; the neighbour has said which servers it brings.
+
+        It was told :meth:`known` when the link was offered, which may have changed since: then say so in ``told``.
+        """
+        here = self._beyond(None)
+        self._links[peer] = _Link(stamp, {}, dict(here if told is None else told))
+        self._touched.update(dict.fromkeys([*(told or ()), *here]))
+        self._latest = max(self._latest, stamp[0])
+        self.receive(peer, Members(tuple(members.items()), ()))
+
+    def disconnect(self, peer: str) -> None:
+        """A link is gone."""
+        link = self._links.pop(peer)
+        self._touched.update(dict.fromkeys(link.reached))
+
+    def receive(self, peer: str, message: Members) -> None:
+        """A neighbour says which servers it reaches, or does no longer."""
+        link = self._links[peer]
+        for member, stamp in message.joined:
+            link.reached[member] = max(stamp, link.stamp)
+            self._latest = max(self._latest, stamp[0])
+            self._touched[member] = None
+        for member in message.left:
+            link.reached.pop(member, None)
+            self._touched[member] = None
+
+    def updates(self) -> list[tuple[str, Members]]:
+        """What the neighbours have to be told now; it counts as told."""
+        touched, self._touched = self._touched, {}
+        found = []
+        for peer, link in self._links.items():
+            joined, left = [], []
+            for member in touched:
+                stamp = self._nearest(member, peer)
+                if stamp is None:
+                    if link.told.pop(member, None) is not None:
+                        left.append(member)
+                elif link.told.get(member) != stamp:
+                    link.told[member] = stamp
+                    joined.append((member, stamp))
+            if joined or left:
+                found.append((peer, Members(tuple(joined), tuple(left))))
+        return found
+
+    def to_cut(self) -> list[str]:
+        """The links that are the youngest of a cycle."""
+        return [peer for peer, link in self._links.items() if self._closes_cycle(peer, link)]
+
+    def _closes_cycle(self, peer: str, link: _Link) -> bool:
+        for member, stamp in link.reached.items():
+            if stamp != link.stamp:
+                continue
+            other = self._nearest(member, peer)
+            if member == self._server or (other is not None and other < stamp):
+                return True
+        return False
+
+    def _beyond(self, peer: str | None) -> dict[str, Stamp]:
+        """The servers on this side of a link."""
+        members = {self._server: _HERE}
+        for other, link in self._links.items():
+            if other != peer:
+                for member, stamp in link.reached.items():
+                    if member != self._server:
+                        members[member] = min(stamp, members.get(member, stamp))
+        return members
+
+    def _nearest(self, member: str, peer: str) -> Stamp | None:
+        """Over links other than that to a neighbour: how old is the youngest on the best way to a server."""
+        if member == self._server:
+            return _HERE
+        ways = [link.reached[member] for other, link in self._links.items() if other != peer and member in link.reached]
+        return min(ways, default=None)

@@ -1,0 +1,67 @@
+"""What servers tell each other: one set of messages, whatever the architecture."""
+
+from __future__ import annotations
+
+import msgspec
+
+from palio.model import Advertisement, Filter, Notification
+
+Stamp = tuple[int, str, int]
+"""Age and identity of a link: a number, and the server, with its incarnation, that opened the link."""
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """Base of all that travels in the sequence of a link."""
+
+
+class Subscribe(Message, frozen=True, gc=False):
+    """Somebody on this side of the link wants what the filter matches."""
+
+    filter: Filter
+
+
+class Unsubscribe(Message, frozen=True, gc=False):
+    """The filter, and no other one, does not count any more."""
+
+    filter: Filter
+
+
+class Advertise(Message, frozen=True, gc=False):
+    """Somebody on this side of the link may publish what the advertisement announces."""
+
+    advertisement: Advertisement
+
+
+class Unadvertise(Message, frozen=True, gc=False):
+    """The advertisement, and no other one, does not count any more."""
+
+    advertisement: Advertisement
+
+
+class Publish(Message, frozen=True, gc=False):
+    """A notification on its way; its envelope says which publication it is."""
+
+    notification: Notification
+
+
+class Members(Message, frozen=True):
+    """Servers that can, or can no longer, be reached over this link; for each the age of the youngest link between."""
+
+    joined: tuple[tuple[str, Stamp], ...]
+    left: tuple[str, ...]
+
+
+class Spread(Message, frozen=True, gc=False):
+    """Answer when everything that was sent before this has spread over all servers on your side."""
+
+    token: int
+
+
+class Spreaded(Message, frozen=True, gc=False):
+    """The answer to :class:`Spread`."""
+
+    token: int
+
+
+Control = Subscribe | Unsubscribe | Advertise | Unadvertise
+"""What changes tables."""

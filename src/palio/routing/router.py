@@ -1,0 +1,265 @@
+"""What all architectures share: tables, delivery, parties and neighbours."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from palio.errors import CallerError, PeerError, brief
+from palio.matching import FilterIndex
+from palio.model import Advertisement, Filter, Notification
+from palio.routing.antichain import Antichain
+from palio.routing.messages import Advertise, Control, Message, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.table import Holders, Table
+
+
+class Role(Enum):
+    """What a neighbour is to this server."""
+
+    PEER = "peer"
+    MASTER = "master"
+    CLIENT = "client"
+
+    @property
+    def opposite(self) -> Role:
+        """What this server is to the neighbour."""
+        return {Role.PEER: Role.PEER, Role.MASTER: Role.CLIENT, Role.CLIENT: Role.MASTER}[self]
+
+
+class UnexpectedMessageError(PeerError):
+    """A neighbour said what it could not say: took back what it never said, or said a thing twice."""
+
+
+class Profile(NamedTuple):
+    """What a party has asked for and announced, to be put in elsewhere."""
+
+    filters: tuple[Filter, ...]
+    advertisements: tuple[Advertisement, ...]
+
+
+class Route(NamedTuple):
+    """Where a notification goes from here."""
+
+    parties: tuple[str, ...]
+    peers: tuple[str, ...]
+
+
+class _Party:
+    __slots__ = ("advertisements", "filters")
+
+    def __init__(self) -> None:
+        self.filters = Antichain(Filter)
+        self.advertisements = Antichain(Advertisement)
+
+
+class Router(ABC):
+    """Decides what is told to whom; an architecture says which neighbours hear of what.
+
+    Operations change tables; :meth:`control` then says what neighbours have to be told about it. Between two calls any
+    number of operations may lie: what they undo is not told. A notification must not be routed before the
+    neighbours were told what came before it.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.subscriptions: Table[Filter] = Table(Filter, self.is_wanted_beyond)
+        self.advertisements: Table[Advertisement] = Table(Advertisement)
+        self.peers: dict[str, Role] = {}
+        self._parties: dict[str, _Party] = {}
+        self._index = FilterIndex()
+        self._slots: dict[Filter, int] = {}
+        self._by_slot: dict[int, Holders] = {}
+
+    # -- what an architecture says -------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def check_neighbour(self, role: Role) -> None:
+        """Refuse a neighbour that the architecture has no place for."""
+
+    @abstractmethod
+    def hears_subscriptions(self, role: Role) -> bool:
+        """Whether subscriptions are passed on to such a neighbour."""
+
+    def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002 (most do not)
+        """Whether advertisements are passed on to such a neighbour."""
+        return False
+
+    def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:  # noqa: ARG002 (most do not look)
+        """Whether a filter is of use to a neighbour that hears subscriptions."""
+        return True
+
+    @abstractmethod
+    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:
+        """The neighbours that get a notification, of which some want it and one has sent it."""
+
+    # -- parties -------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, party: str, filter: Filter) -> None:
+        """A party wants what the filter matches; the filters that it covers are no longer needed."""
+        replaced = self._party(party).filters.add(filter)
+        if replaced is None:
+            return
+        self._enter(filter, self.subscriptions.add_party(filter, party))
+        for each in replaced:
+            self._leave(each, self.subscriptions.remove_party(each, party))
+
+    def unsubscribe(self, party: str, filter: Filter) -> tuple[Filter, ...]:
+        """Cancel all subscriptions of a party that the filter covers; they are returned."""
+        removed = self._party(party).filters.remove(filter)
+        for each in removed:
+            self._leave(each, self.subscriptions.remove_party(each, party))
+        self._forget_if_empty(party)
+        return removed
+
+    def advertise(self, party: str, advertisement: Advertisement) -> None:
+        """A party may publish what the advertisement announces."""
+        replaced = self._party(party).advertisements.add(advertisement)
+        if replaced is None:
+            return
+        self.advertisements.add_party(advertisement, party)
+        for each in replaced:
+            self.advertisements.remove_party(each, party)
+
+    def unadvertise(self, party: str, advertisement: Advertisement) -> tuple[Advertisement, ...]:
+        """Cancel all advertisements of a party that this one covers; they are returned."""
+        removed = self._party(party).advertisements.remove(advertisement)
+        for each in removed:
+            self.advertisements.remove_party(each, party)
+        self._forget_if_empty(party)
+        return removed
+
+    def announces(self, party: str, notification: Notification) -> bool:
+        """Whether a party has advertised what it is about to publish."""
+        known = self._parties.get(party)
+        return known is not None and any(each.announces(notification) for each in known.advertisements)
+
+    def profile(self, party: str) -> Profile:
+        """What a party holds here."""
+        known = self._parties.get(party) or _Party()
+        return Profile(tuple(known.filters), tuple(known.advertisements))
+
+    def take_out(self, party: str) -> Profile:
+        """Remove a party with all that it holds."""
+        profile = self.profile(party)
+        for filter in profile.filters:
+            self._leave(filter, self.subscriptions.remove_party(filter, party))
+        for advertisement in profile.advertisements:
+            self.advertisements.remove_party(advertisement, party)
+        self._parties.pop(party, None)
+        return profile
+
+    def put_in(self, party: str, profile: Profile) -> None:
+        """Add to what a party holds."""
+        for filter in profile.filters:
+            self.subscribe(party, filter)
+        for advertisement in profile.advertisements:
+            self.advertise(party, advertisement)
+
+    def _party(self, name: str) -> _Party:
+        found = self._parties.get(name)
+        if found is None:
+            found = self._parties[name] = _Party()
+        return found
+
+    def _forget_if_empty(self, name: str) -> None:
+        party = self._parties[name]
+        if not party.filters and not party.advertisements:
+            del self._parties[name]
+
+    # -- neighbours ----------------------------------------------------------------------------------------------------
+
+    def connect(self, peer: str, role: Role) -> None:
+        """There is a new neighbour; it has to be told all that concerns it."""
+        if peer in self.peers:
+            raise CallerError(f"{brief(peer)} is a neighbour already")
+        self.check_neighbour(role)
+        self.peers[peer] = role
+        if self.hears_subscriptions(role):
+            self.subscriptions.open(peer)
+        if self.hears_advertisements(role):
+            self.advertisements.open(peer)
+
+    def disconnect(self, peer: str) -> None:
+        """A neighbour is gone, and with it all that it held."""
+        if peer not in self.peers:
+            raise CallerError(f"{brief(peer)} is no neighbour")
+        del self.peers[peer]
+        self.subscriptions.close(peer)
+        self.advertisements.close(peer)
+        for advertisement in tuple(self.advertisements.held_by(peer)):
+            self.advertisements.remove_peer(advertisement, peer)
+        for filter in tuple(self.subscriptions.held_by(peer)):
+            self._leave(filter, self.subscriptions.remove_peer(filter, peer))
+
+    def receive(self, peer: str, message: Control) -> None:
+        """A neighbour says what it wants, or what may be published on its side."""
+        if peer not in self.peers:
+            raise UnexpectedMessageError(f"{brief(peer)} is no neighbour")
+        match message:
+            case Subscribe(filter):
+                self._expect(filter not in self.subscriptions.held_by(peer), peer, message)
+                self._enter(filter, self.subscriptions.add_peer(filter, peer))
+            case Unsubscribe(filter):
+                self._expect(filter in self.subscriptions.held_by(peer), peer, message)
+                self._leave(filter, self.subscriptions.remove_peer(filter, peer))
+            case Advertise(advertisement):
+                self._expect(advertisement not in self.advertisements.held_by(peer), peer, message)
+                self.advertisements.add_peer(advertisement, peer)
+            case Unadvertise(advertisement):
+                self._expect(advertisement in self.advertisements.held_by(peer), peer, message)
+                self.advertisements.remove_peer(advertisement, peer)
+
+    @staticmethod
+    def _expect(is_possible: bool, peer: str, message: Message) -> None:
+        if not is_possible:
+            raise UnexpectedMessageError(f"{brief(peer)} cannot say {brief(message)} now")
+
+    def control(self) -> list[tuple[str, list[Control]]]:
+        """What the neighbours have to be told, in the order in which it has to be said: make before break."""
+        told: dict[str, list[Control]] = {}
+        advertised = self.advertisements.updates()
+        subscribed = self.subscriptions.updates()
+        for update in advertised:
+            told.setdefault(update.peer, []).extend(map(Advertise, update.begun))
+        for wanted in subscribed:
+            told.setdefault(wanted.peer, []).extend(map(Subscribe, wanted.begun))
+        for wanted in subscribed:
+            told[wanted.peer].extend(map(Unsubscribe, wanted.ended))
+        for update in advertised:
+            told[update.peer].extend(map(Unadvertise, update.ended))
+        return list(told.items())
+
+    def hearing(self) -> list[str]:
+        """The neighbours to which subscriptions or advertisements are passed on."""
+        return [
+            peer
+            for peer, role in self.peers.items()
+            if self.hears_subscriptions(role) or self.hears_advertisements(role)
+        ]
+
+    # -- notifications -------------------------------------------------------------------------------------------------
+
+    def route(self, notification: Notification, source: str | None = None) -> Route:
+        """Who gets a notification that a party has published here, or a neighbour has sent."""
+        parties: dict[str, None] = {}
+        wanting: dict[str, None] = {}
+        by_slot = self._by_slot
+        for slot in self._index.match(notification):
+            holders = by_slot[slot]
+            parties.update(holders.parties)
+            wanting.update(holders.peers)
+        return Route(tuple(parties), self.onward(wanting, source))
+
+    def _enter(self, filter: Filter, is_new: bool) -> None:
+        if is_new:
+            slot = self._slots[filter] = self._index.add(filter)
+            self._by_slot[slot] = self.subscriptions.holders(filter)
+
+    def _leave(self, filter: Filter, is_gone: bool) -> None:
+        if is_gone:
+            slot = self._slots.pop(filter)
+            self._index.remove(slot)
+            del self._by_slot[slot]

@@ -1,0 +1,127 @@
+"""Nodes, driven by virtual time; what they say to parties goes into a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import NamedTuple
+
+from palio.link.frames import Data, Frame
+from palio.model import Notification
+from palio.node.node import Node, NodeSettings
+from palio.node.ports import Deliver, FromPeer, Input, LinkDown, LinkRefused, LinkUp, Output, Reply, Send
+from palio.routing.messages import Publish
+from palio.sim.network import Network
+from palio.sim.scheduler import Scheduler
+
+
+class Delivery(NamedTuple):
+    """A copy of a notification that a party got."""
+
+    time: int
+    server: str
+    party: str
+    notification: Notification
+    moment: int
+    """The last step that had been taken."""
+
+
+class Answer(NamedTuple):
+    """What a party was told about a request."""
+
+    time: int
+    server: str
+    reply: Reply
+
+
+class Hop(NamedTuple):
+    """A notification that went over a link, counted when it was sent for the first time."""
+
+    time: int
+    source: str
+    target: str
+    notification: Notification
+
+
+class Cluster:
+    """Servers on a simulated network."""
+
+    def __init__(self, random: Random, latency: Callable[[str, str], int]) -> None:
+        self.scheduler = Scheduler()
+        self.network = Network(self.scheduler, random, latency, self._arrive)
+        self.nodes: dict[str, Node] = {}
+        self._wakes: dict[str, int] = {}
+        self.deliveries: list[Delivery] = []
+        self.answers: list[Answer] = []
+        self.links: list[tuple[int, str, LinkUp | LinkDown | LinkRefused]] = []
+        self.hops: list[Hop] = []
+        self.messages = 0
+        self.moment = 0
+        """The last step that was taken, for the record."""
+        self._highest: dict[tuple[str, object], int] = {}
+
+    def start(self, settings: NodeSettings) -> None:
+        """A server begins, or begins another life."""
+        self.nodes[settings.server] = Node(settings)
+        self.give(settings.server, ())
+
+    def crash(self, server: str) -> None:
+        """A server dies without a word, and forgets."""
+        del self.nodes[server]
+        self._wakes.pop(server, None)
+
+    def give(self, server: str, inputs: Iterable[Input]) -> None:
+        """A server takes input now."""
+        node = self.nodes[server]
+        for output in node.handle(inputs, self.scheduler.now):
+            self._take(server, output)
+        self._plan(server, node)
+
+    def _arrive(self, source: str, target: str, frame: Frame) -> None:
+        if target in self.nodes:
+            self.give(target, (FromPeer(source, frame),))
+
+    def _take(self, server: str, output: Output) -> None:
+        now = self.scheduler.now
+        match output:
+            case Send(peer, frame):
+                if isinstance(frame, Data) and frame.messages:
+                    self._count(server, peer, frame)
+                self.network.send(server, peer, frame)
+            case Deliver(parties, notification):
+                self.deliveries += [Delivery(now, server, party, notification, self.moment) for party in parties]
+            case Reply():
+                self.answers.append(Answer(now, server, output))
+            case LinkUp() | LinkDown() | LinkRefused():
+                self.links.append((now, server, output))
+
+    def _count(self, server: str, peer: str, frame: Data) -> None:
+        """Messages that are sent again count once."""
+        key = server, frame.session
+        known = max(0, self._highest.get(key, 0) - frame.first)
+        fresh = frame.messages[known:]
+        self.messages += len(fresh)
+        if fresh:
+            self._highest[key] = frame.first + len(frame.messages)
+        for message in fresh:
+            if isinstance(message, Publish):
+                self.hops.append(Hop(self.scheduler.now, server, peer, message.notification))
+
+    def _plan(self, server: str, node: Node) -> None:
+        """Wake a node when it wants to be; a plan that was made for an earlier life or moment does nothing."""
+        deadline = node.deadline
+        if deadline is None or self._wakes.get(server) == deadline:
+            return
+        self._wakes[server] = deadline
+
+        def wake() -> None:
+            if self.nodes.get(server) is node and self._wakes.get(server) == deadline:
+                del self._wakes[server]
+                self.give(server, ())
+
+        self.scheduler.at(deadline, wake, priority=1)
+
+    def settle(self, most: int = 1_000_000) -> bool:
+        """Let everything come to rest; false if it does not after so many events."""
+        self.scheduler.run(most=most)
+        return not len(self.scheduler)

@@ -1,0 +1,149 @@
+"""Random histories, by seed: networks, filters with real covering among them, and all that may happen."""
+
+from __future__ import annotations
+
+from random import Random
+
+from palio.sim.history import History, Step
+from palio.sim.network import Weather
+
+FAULTS = ("none", "weather", "links", "crashes", "all")
+"""What may go wrong: nothing; frames below the links; links that come and go; servers that die; everything."""
+
+_SYMBOLS = ("A", "B", "C")
+
+
+def filter_text(random: Random) -> str:
+    """Ranges within ranges, with or without a symbol."""
+    parts = []
+    if random.random() < 0.6:
+        parts.append(f'symbol = "{random.choice(_SYMBOLS)}"')
+    if random.random() < 0.7:
+        low = random.randrange(6)
+        parts.append(f"x >= {low}")
+        if random.random() < 0.5:
+            parts.append(f"x <= {low + random.randrange(4)}")
+    if random.random() < 0.2:
+        parts.append("y any")
+    return " and ".join(parts) or "x any"
+
+
+def advertisement_text(random: Random) -> str:
+    """What publishers of such notifications may announce."""
+    parts = [f"x >= {random.randrange(5)}", "y any"]
+    parts += [f'symbol = "{symbol}"' for symbol in random.sample(_SYMBOLS, random.randrange(1, 4))]
+    return "; ".join(parts[random.randrange(2) :])
+
+
+def notification_text(random: Random) -> str:
+    """One that such filters may match; never empty."""
+    parts = [f"x = {random.randrange(8)}"]
+    if random.random() < 0.8:
+        parts.append(f'symbol = "{random.choice(_SYMBOLS)}"')
+    if random.random() < 0.2:
+        parts.append("y = 1")
+    return "; ".join(parts[random.random() < 0.1 and len(parts) > 1 :])
+
+
+def generate(seed: int, architecture: str, faults: str = "all", operations: int = 60) -> History:
+    """The history of a seed."""
+    return _Story(Random(f"{seed} {architecture} {faults}"), seed, architecture, faults).tell(operations)
+
+
+class _Story:
+    def __init__(self, random: Random, seed: int, architecture: str, faults: str) -> None:
+        self.random, self.seed, self.architecture, self.faults = random, seed, architecture, faults
+        count = 1 if architecture == "ce" else random.randrange(2, 8)
+        self.servers = [f"s{number}" for number in range(count)]
+        self.parents = {name: self.servers[random.randrange(i)] for i, name in enumerate(self.servers) if i}
+        self.linked: dict[str, str] = {}
+        """The links that were asked for, by the server that opens them."""
+        self.dead: list[str] = []
+        self.steps: list[Step] = []
+
+    def tell(self, operations: int) -> History:
+        for child in self.parents:
+            self.connect(child)
+        self.step("settle")
+        for _ in range(operations):
+            self.operate()
+        self.step("settle")
+        return History(self.architecture, self.seed, tuple(self.servers), tuple(self.steps))
+
+    def step(self, do: str, **what: object) -> None:
+        wait = self.random.choice([0, 0, 5, 30, 200])
+        self.steps.append(Step(wait, do, **what))  # type: ignore[arg-type]
+
+    def operate(self) -> None:
+        draw = self.random.random()
+        if draw < 0.08:
+            self.step("settle")
+            self.dead.clear()
+        elif draw < 0.22:
+            self.misfortune()
+        else:
+            self.party()
+
+    def party(self) -> None:
+        random = self.random
+        server = random.choice(self.servers)
+        who = {"server": server, "party": f"{server}/p{random.randrange(3)}"}
+        draw = random.random()
+        if draw < 0.35:
+            self.step("subscribe", text=filter_text(random), spread=random.random() < 0.3, **who)
+        elif draw < 0.5:
+            self.step("unsubscribe", text=filter_text(random), **who)
+        elif draw < 0.6:
+            self.step("advertise", text=advertisement_text(random), spread=random.random() < 0.3, **who)
+        elif draw < 0.65:
+            self.step("unadvertise", text=advertisement_text(random), **who)
+        else:
+            for _ in range(random.choice([1, 1, 3])):
+                self.step("publish", text=notification_text(random), **who)
+
+    def misfortune(self) -> None:
+        if self.architecture == "ce" and self.faults not in ("crashes", "all"):
+            return
+        kinds = {"weather": self.bad_weather, "links": self.relink, "crashes": self.crash}
+        if self.faults in kinds:
+            kinds[self.faults]()
+        elif self.faults == "all":
+            self.random.choice(list(kinds.values()))()
+
+    def bad_weather(self) -> None:
+        if self.random.random() < 0.7 or len(self.servers) < 2:
+            shares = [self.random.choice([0.0, 0.1, 0.3]) for _ in range(4)]
+            self.step("weather", weather=Weather(*shares))
+        else:
+            one, other = self.random.sample(self.servers, 2)
+            self.step("cut", server=one, peer=other)
+
+    def relink(self) -> None:
+        draw = self.random.random()
+        if draw < 0.5 and self.linked:
+            child = self.random.choice(list(self.linked))
+            parent = self.linked.pop(child)
+            ends = [child, parent]
+            self.random.shuffle(ends)
+            self.step("disconnect", server=ends[0], peer=ends[1])
+        elif draw < 0.9:
+            for child in self.parents:
+                if child not in self.linked:
+                    self.connect(child)
+                    break
+        elif len(self.servers) > 2:  # perhaps one that would close a cycle
+            one, other = self.random.sample(self.servers, 2)
+            self.step("connect", server=one, peer=other)
+
+    def crash(self) -> None:
+        alive = [name for name in self.servers if name not in self.dead]
+        if self.dead and self.random.random() < 0.6:
+            self.step("restart", server=self.dead.pop(0))
+        elif alive:
+            server = self.random.choice(alive)
+            self.dead.append(server)
+            self.step("crash", server=server)
+
+    def connect(self, child: str) -> None:
+        self.linked[child] = self.parents[child]
+        self.step("connect", server=child, peer=self.parents[child])

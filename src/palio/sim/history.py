@@ -1,0 +1,64 @@
+"""Histories: what happens to a network, step by step, as data that can be stored and told again."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from palio.sim.network import Weather
+
+Deed = Literal[
+    "subscribe",
+    "unsubscribe",
+    "advertise",
+    "unadvertise",
+    "publish",
+    "connect",
+    "disconnect",
+    "crash",
+    "restart",
+    "weather",
+    "cut",
+    "settle",
+]
+
+
+class Step(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing that happens. A *settle* lets everything heal and come to rest, and checks all."""
+
+    wait: int
+    """How long after the step before."""
+    do: Deed
+    server: str = ""
+    party: str = ""
+    text: str = ""
+    """The filter, advertisement or notification."""
+    peer: str = ""
+    """The other server: to be linked with, or no longer to be reached."""
+    spread: bool = False
+    """Whether the party waits until its subscription has spread."""
+    weather: Weather | None = None
+
+    def __str__(self) -> str:
+        parts = [self.do, self.server, self.party, f"-> {self.peer}" if self.peer else "", self.text]
+        return " ".join(part for part in parts if part)
+
+
+class History(msgspec.Struct, frozen=True):
+    """A network and what happens to it."""
+
+    architecture: str
+    seed: int
+    """Of the network's luck and latencies; all else is in the steps."""
+    servers: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+    def to_json(self) -> bytes:
+        """For a file."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=1)
+
+    @classmethod
+    def from_json(cls, document: bytes) -> History:
+        """Read what :meth:`to_json` has written."""
+        return msgspec.json.decode(document, type=cls)

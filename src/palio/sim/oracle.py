@@ -1,0 +1,194 @@
+"""Judges a run by the law alone: what had to be delivered, what must not be, in which order, and what tables hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from palio.model.envelope import NotificationId
+from palio.sim.cluster import Delivery
+from palio.sim.player import Player
+from palio.sim.record import Epoch, PartyRecord, Publication
+from palio.sim.world import World
+
+
+class Oracle:
+    """Asked after every rest of a player."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self._publications: dict[NotificationId, Publication] = {}
+        self._known: dict[str, set[NotificationId]] = {}
+        """For each party the notifications that what it got or published may depend on."""
+        self._depends: dict[NotificationId, set[NotificationId]] = {}
+        self._got: dict[str, dict[NotificationId, None]] = {}
+        self._behind: dict[str, set[NotificationId]] = {}
+        """For each party all that its deliveries so far depend on: too late for it now."""
+        self._last: dict[tuple[str, str, str, int], int] = {}
+
+    def judge(self) -> list[str]:
+        """What was wrong in the epoch that has just ended, and what is wrong now."""
+        epoch = self._player.epochs[-2]
+        for each in epoch.publications:
+            self._publications[each.id] = each
+        deliveries = self._player.cluster.deliveries[epoch.first_delivery :]
+        world = self.world()
+        problems = [*self._judge_links(world)]
+        if not problems:
+            problems += self._judge_tables(world)
+        problems += self._judge_deliveries(epoch, deliveries)
+        problems += self._judge_missing(epoch, deliveries, world)
+        problems += self._judge_hops(epoch, world)
+        problems += [f"no answer to: {step}" for step in self._player.unanswered.values()]
+        return problems
+
+    def world(self) -> World:
+        """What is true now: links as the servers have them, and what parties have asked for."""
+        player = self._player
+        servers = player.history.servers
+        links = {name: dict(player.cluster.nodes[name].router.peers) for name in servers}
+        of = {name: {p: r for p, r in player.parties.items() if r.server == name} for name in servers}
+        return World(
+            player.history.architecture,
+            links,
+            {name: {party: record.filters for party, record in of[name].items()} for name in servers},
+            {name: {party: record.advertisements for party, record in of[name].items()} for name in servers},
+        )
+
+    # -- links and tables ----------------------------------------------------------------------------------------------
+
+    def _judge_links(self, world: World) -> Iterator[str]:
+        for server, peers in world.links.items():
+            for peer in peers:
+                if server not in world.links[peer]:
+                    yield f"{server} has a link to {peer}, which knows nothing of it"
+        for server in world.links:
+            seen = Counter(name for peer in world.links[server] for name in _bounded(world, server, peer))
+            if server in seen or any(count > 1 for count in seen.values()):
+                yield f"there is a cycle around {server}"
+                return
+
+    def _judge_tables(self, world: World) -> Iterator[str]:
+        for server, peers in world.links.items():
+            router = self._player.cluster.nodes[server].router
+            for peer in peers:
+                for what, held, law in (
+                    ("filters", router.subscriptions.held_by(peer), world.told_filters(peer, server)),
+                    ("advertisements", router.advertisements.held_by(peer), world.told_advertisements(peer, server)),
+                ):
+                    if set(held) != law:
+                        yield f"{server} holds from {peer} the {what} {_list(held)}, and should {_list(law)}"
+            for party, filters in world.filters[server].items():
+                if set(router.profile(party).filters) != set(filters):
+                    yield f"{party} holds {_list(router.profile(party).filters)}, and should {_list(filters)}"
+
+    # -- deliveries ----------------------------------------------------------------------------------------------------
+
+    def _judge_deliveries(self, epoch: Epoch, deliveries: Sequence[Delivery]) -> Iterator[str]:
+        self._note_dependencies(epoch, deliveries)
+        for each in deliveries:
+            envelope = each.notification.envelope
+            assert envelope is not None
+            id, party = envelope.id, each.party
+            publication = self._publications.get(id)
+            if publication is None or publication.notification != each.notification:
+                yield f"{party} got {id}, which nobody has published"
+                continue
+            got = self._got.setdefault(party, {})
+            if id in got:
+                yield f"{party} got {id} twice"
+            if id in self._behind.setdefault(party, set()):
+                yield f"{party} got {id} after something that depends on it"
+            got[id] = None
+            self._behind[party] |= self._depends[id]
+            record = self._player.parties[party]
+            held = [record.at(publication.moment), *record.between(publication.moment, each.moment)]
+            if not any(filter.matches(each.notification) for change in held for filter in change.filters):
+                yield f"{party} got {id} ({each.notification}), which it never wanted"
+            key = (party, publication.party, id.origin, id.incarnation)
+            if self._last.get(key, -1) > id.sequence:
+                yield f"{party} got {id} of {publication.party} out of order"
+            self._last[key] = id.sequence
+
+    def _note_dependencies(self, epoch: Epoch, deliveries: Sequence[Delivery]) -> None:
+        """What each publication depends on: all that its publisher had got or published before, and so on."""
+        place = 0
+        for publication in epoch.publications:
+            while place < publication.deliveries - epoch.first_delivery:
+                self._learn(deliveries[place])
+                place += 1
+            known = self._known.setdefault(publication.party, set())
+            self._depends[publication.id] = set(known)
+            known.add(publication.id)
+        for delivery in deliveries[place:]:
+            self._learn(delivery)
+
+    def _learn(self, delivery: Delivery) -> None:
+        assert delivery.notification.envelope is not None
+        id = delivery.notification.envelope.id
+        self._known.setdefault(delivery.party, set()).update({id}, self._depends.get(id, ()))
+
+    def _judge_missing(self, epoch: Epoch, deliveries: Sequence[Delivery], world: World) -> Iterator[str]:
+        got = {(each.party, each.notification.envelope.id) for each in deliveries if each.notification.envelope}
+        for publication in epoch.publications:
+            for name, party in self._player.parties.items():
+                if (name, publication.id) in got or not self._must_get(epoch, publication, party, world):
+                    continue
+                yield f"{name} did not get {publication.id} ({publication.notification})"
+
+    def _must_get(self, epoch: Epoch, publication: Publication, party: PartyRecord, world: World) -> bool:
+        is_near = party.server == publication.server and party.server not in epoch.died
+        if not is_near and (epoch.is_disturbed or party.server not in world.reachable(publication.server)):
+            return False
+        if world.architecture == "aa" and not self._was_announced(epoch, publication):
+            return False
+        moments = [epoch.begin, *(moment for moment, _ in party.spread if epoch.begin <= moment < publication.moment)]
+        if is_near:
+            moments.append(publication.moment)
+        for moment in moments:
+            later = party.between(moment, epoch.end)
+            for filter in party.at(moment).filters:
+                if filter.matches(publication.notification) and all(
+                    any(each.covers(filter) for each in change.filters) for change in later
+                ):
+                    return True
+        return False
+
+    def _was_announced(self, epoch: Epoch, publication: Publication) -> bool:
+        """Whether the publisher had advertised it when all was at rest, and went on doing so."""
+        record = self._player.parties[publication.party]
+        later = record.between(epoch.begin, epoch.end)
+        return any(
+            offer.announces(publication.notification)
+            and all(any(each.covers(offer) for each in change.advertisements) for change in later)
+            for offer in record.at(epoch.begin).advertisements
+        )
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def _judge_hops(self, epoch: Epoch, world: World) -> Iterator[str]:
+        """Where nothing changed, no link carries a notification twice, or one that nobody behind it wants."""
+        if epoch.is_disturbed:
+            return
+        seen = set()
+        for hop in self._player.cluster.hops[epoch.first_hop :]:
+            assert hop.notification.envelope is not None
+            id = hop.notification.envelope.id
+            if (hop.source, hop.target, id) in seen:
+                yield f"{id} went twice from {hop.source} to {hop.target}"
+            seen.add((hop.source, hop.target, id))
+            if not epoch.is_busy and not world.may_carry(hop.source, hop.target, hop.notification):
+                yield f"{id} went from {hop.source} to {hop.target}, where nobody wants it"
+
+
+def _bounded(world: World, server: str, peer: str) -> Iterator[str]:
+    """The servers behind a neighbour, also if there is a cycle."""
+    for count, name in enumerate(world.behind(server, peer)):
+        if count > len(world.links):
+            return
+        yield name
+
+
+def _list(elements: object) -> str:
+    texts = sorted(str(each) for each in elements)  # type: ignore[attr-defined]
+    return "[" + " | ".join(texts) + "]"

@@ -1,0 +1,95 @@
+"""What was asked for and what came of it: the facts that the oracle judges by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from palio.model import Advertisement, Filter, Notification
+from palio.model.envelope import NotificationId
+
+
+class Change(NamedTuple):
+    """What a party held from a moment on. Moments are the numbers of steps, of which each does one thing."""
+
+    moment: int
+    filters: tuple[Filter, ...]
+    advertisements: tuple[Advertisement, ...]
+
+
+class Publication(NamedTuple):
+    """A notification that a server has accepted."""
+
+    id: NotificationId
+    moment: int
+    server: str
+    party: str
+    notification: Notification
+    deliveries: int
+    """How many deliveries there had been in the whole network."""
+
+
+class PartyRecord:
+    """What one party has asked for, by the words of the law alone."""
+
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self.filters: tuple[Filter, ...] = ()
+        self.advertisements: tuple[Advertisement, ...] = ()
+        self.changes: list[Change] = [Change(-1, (), ())]
+        self.spread: list[tuple[int, Filter]] = []
+        """When the party was told that a subscription had spread."""
+
+    def subscribe(self, moment: int, filter: Filter) -> None:
+        """A broader filter replaces narrower ones; what is covered makes no difference."""
+        if not any(each.covers(filter) for each in self.filters):
+            self.filters = (*(each for each in self.filters if not filter.covers(each)), filter)
+        self._note(moment)
+
+    def unsubscribe(self, moment: int, filter: Filter) -> None:
+        """Everything that the filter covers is cancelled, and nothing is narrowed."""
+        self.filters = tuple(each for each in self.filters if not filter.covers(each))
+        self._note(moment)
+
+    def advertise(self, moment: int, advertisement: Advertisement) -> None:
+        """As for filters."""
+        if not any(each.covers(advertisement) for each in self.advertisements):
+            left = (each for each in self.advertisements if not advertisement.covers(each))
+            self.advertisements = (*left, advertisement)
+        self._note(moment)
+
+    def unadvertise(self, moment: int, advertisement: Advertisement) -> None:
+        """As for filters."""
+        self.advertisements = tuple(each for each in self.advertisements if not advertisement.covers(each))
+        self._note(moment)
+
+    def forget(self, moment: int) -> None:
+        """The server has died and lost everything."""
+        self.filters, self.advertisements = (), ()
+        self._note(moment)
+
+    def _note(self, moment: int) -> None:
+        self.changes.append(Change(moment, self.filters, self.advertisements))
+
+    def at(self, moment: int) -> Change:
+        """What the party held after a step."""
+        return next(change for change in reversed(self.changes) if change.moment <= moment)
+
+    def between(self, begin: int, end: int) -> list[Change]:
+        """What changed after the one step and not after the other."""
+        return [change for change in self.changes if begin < change.moment <= end]
+
+
+class Epoch:
+    """The time from one rest to the next."""
+
+    def __init__(self, begin: int) -> None:
+        self.begin = begin
+        self.end = begin
+        self.publications: list[Publication] = []
+        self.is_disturbed = False
+        """Whether links or servers came or went."""
+        self.is_busy = False
+        """Whether parties changed what they hold."""
+        self.died: set[str] = set()
+        self.first_delivery = 0
+        self.first_hop = 0

@@ -1,0 +1,154 @@
+"""What goes into one end of a link comes out of the other once and in order, whatever happens to the frames."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palio.errors import LimitError
+from palio.link.frames import Data
+from palio.link.session import BrokenSequenceError, LinkSettings, Session
+from palio.routing.messages import Message, Spread, Stamp
+
+STAMP: Stamp = (1, "milan", 0)
+SETTINGS = LinkSettings(retransmit=10, most_patience=40, acknowledge=3, window=4, frame=2)
+
+
+def numbered(*numbers: int) -> list[Message]:
+    return [Spread(number) for number in numbers]
+
+
+class Pair:
+    """Two ends, and the frames between them."""
+
+    def __init__(self) -> None:
+        self.ends = Session(STAMP, SETTINGS), Session(STAMP, SETTINGS)
+        self.flying: tuple[list[Data], list[Data]] = ([], [])
+        """On their way to each end."""
+        self.got: tuple[list[Message], list[Message]] = ([], [])
+        self.now = 0
+
+    def pump(self) -> None:
+        for end in (0, 1):
+            self.flying[1 - end].extend(self.ends[end].frames(self.now))
+
+    def land(self, end: int, place: int) -> None:
+        frame = self.flying[end].pop(place)
+        self.got[end].extend(self.ends[end].receive(frame, self.now))
+
+    def settle(self) -> None:
+        """From now on nothing is lost."""
+        for _ in range(1000):
+            self.pump()
+            if not any(self.flying):
+                deadlines = [end.deadline for end in self.ends if end.deadline is not None]
+                if not deadlines:
+                    return
+                self.now = max(self.now, min(deadlines))
+            for end in (0, 1):
+                while self.flying[end]:
+                    self.land(end, 0)
+        raise AssertionError("no rest")
+
+
+moves = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.integers(0, 1), st.integers(1, 5)),
+        st.tuples(st.sampled_from(["land", "lose", "double"]), st.integers(0, 1), st.integers(0, 20)),
+        st.tuples(st.just("wait"), st.just(0), st.integers(0, 50)),
+    ),
+    max_size=80,
+)
+
+
+@given(moves)
+def test_once_and_in_order(taken: list[tuple[str, int, int]]) -> None:
+    pair = Pair()
+    sent: tuple[list[Message], list[Message]] = ([], [])
+    for move, end, number in taken:
+        if move == "send":
+            messages = numbered(*range(len(sent[end]), len(sent[end]) + number))
+            pair.ends[end].send(messages)
+            sent[end].extend(messages)
+        elif move == "wait":
+            pair.now += number
+        elif pair.flying[end]:
+            place = number % len(pair.flying[end])
+            if move == "double":
+                pair.flying[end].append(pair.flying[end][place])
+            elif move == "lose":
+                del pair.flying[end][place]
+            else:
+                pair.land(end, place)
+        pair.pump()
+        for one in (0, 1):
+            assert pair.got[1 - one] == sent[one][: len(pair.got[1 - one])]
+            assert pair.ends[one].base <= len(pair.got[1 - one]), "acknowledged before it came"
+    pair.settle()
+    assert pair.got == (sent[1], sent[0])
+    assert all(not end.unacknowledged() for end in pair.ends)
+
+
+def carried(frames: Sequence[Data]) -> list[tuple[int, int]]:
+    return [(frame.first, len(frame.messages)) for frame in frames]
+
+
+def test_no_more_than_the_window_is_on_its_way() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(*range(9)))
+    assert carried(session.frames(0)) == [(0, 2), (2, 2)]
+    assert session.frames(1) == []
+    session.receive(Data(STAMP, 0, (), 3), 2)
+    assert carried(session.frames(2)) == [(4, 2), (6, 1)]
+
+
+def test_what_is_not_acknowledged_is_sent_again_with_growing_patience() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(0))
+    times = [now for now in range(200) if session.frames(now)]
+    assert times == [0, 10, 30, 70, 110, 150, 190]
+
+
+def test_an_acknowledgement_waits_for_messages_that_carry_it() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.receive(Data(STAMP, 0, tuple(numbered(0)), 0), 5)
+    assert session.deadline == 8
+    assert session.frames(7) == []
+    assert session.frames(8) == [Data(STAMP, 0, (), 1)]
+    session.receive(Data(STAMP, 1, tuple(numbered(1)), 0), 10)
+    session.send(numbered(7))
+    assert session.frames(10) == [Data(STAMP, 0, tuple(numbered(7)), 2)]
+    assert session.deadline == 20
+
+
+def test_a_gap_is_told_at_once() -> None:
+    session = Session(STAMP, SETTINGS)
+    assert session.receive(Data(STAMP, 2, tuple(numbered(2)), 0), 5) == ()
+    assert session.frames(5) == [Data(STAMP, 0, (), 0)]
+
+
+def test_a_session_goes_on_from_what_was_kept() -> None:
+    session = Session(STAMP, SETTINGS, expected=7, base=3, outbox=numbered(3, 4))
+    assert session.next == 5
+    session.receive(Data(STAMP, 6, tuple(numbered(6, 7)), 4), 0)
+    assert session.expected == 8
+    assert session.unacknowledged() == (Spread(4),)
+
+
+def test_more_than_may_wait_is_refused() -> None:
+    session = Session(STAMP, SETTINGS._replace(outbox=3))
+    session.send(numbered(0, 1, 2))
+    with pytest.raises(LimitError, match="messages waiting for a neighbour: 4 where at most 3"):
+        session.send(numbered(3))
+    assert session.next == 3
+
+
+def test_what_was_never_sent_cannot_be_acknowledged() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(0, 1, 2, 3, 4, 5))
+    session.frames(0)
+    with pytest.raises(BrokenSequenceError, match="number 5 is expected where only 4 were sent"):
+        session.receive(Data(STAMP, 0, (), 5), 0)

@@ -1,0 +1,106 @@
+"""Who is in the tree: links that would close a cycle are refused, and those that did are cut."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from palio.routing.membership import CycleError, Membership
+from palio.routing.messages import Members
+
+
+class Net:
+    """Memberships joined by queues, without any check when links are opened: cycles are to be found later."""
+
+    def __init__(self, servers: list[str], random: Random) -> None:
+        self.random = random
+        self.members = {name: Membership(name) for name in servers}
+        self.queues: dict[tuple[str, str], list[Members]] = {}
+
+    def connect(self, one: str, other: str) -> None:
+        stamp = self.members[one].next_stamp()
+        known = {name: self.members[name].known() for name in (one, other)}
+        self.members[one].connect(other, stamp, known[other], known[one])
+        self.members[other].connect(one, stamp, known[one], known[other])
+        self.queues[one, other], self.queues[other, one] = [], []
+
+    def disconnect(self, one: str, other: str) -> None:
+        for here, there in ((one, other), (other, one)):
+            self.members[here].disconnect(there)
+            del self.queues[here, there]
+
+    def settle(self) -> int:
+        """Deliver in any order, cut what has to be cut; how many links were."""
+        cuts = 0
+        for _ in range(10_000):
+            for name, member in self.members.items():
+                for peer in member.to_cut():
+                    if (name, peer) in self.queues:
+                        cuts += 1
+                        self.disconnect(name, peer)
+                for peer, message in member.updates():
+                    self.queues[name, peer].append(message)
+            waiting = [link for link, queue in self.queues.items() if queue]
+            if not waiting:
+                return cuts
+            source, target = self.random.choice(waiting)
+            self.members[target].receive(source, self.queues[source, target].pop(0))
+        raise AssertionError("no rest")
+
+    def components(self) -> list[set[str]]:
+        left, found = set(self.members), []
+        while left:
+            stack, seen = [min(left)], set()
+            while stack:
+                here = stack.pop()
+                seen.add(here)
+                stack += [there for source, there in self.queues if source == here and there not in seen]
+            found.append(seen)
+            left -= seen
+        return found
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_at_rest_there_is_a_forest_and_everybody_knows_it(seed: int) -> None:
+    random = Random(seed)
+    servers = [f"s{i}" for i in range(random.randrange(2, 8))]
+    net = Net(servers, random)
+    for _ in range(random.randrange(1, 5)):
+        for _ in range(random.randrange(1, 4)):  # opened at the same time
+            one, other = random.sample(servers, 2)
+            if (one, other) not in net.queues:
+                net.connect(one, other)
+        before = net.components()
+        net.settle()
+        assert net.components() == before, "a cut has parted what was joined"
+        assert len(net.queues) // 2 == len(servers) - len(before), "there is a cycle left"
+        for component in before:
+            for name in component:
+                assert set(net.members[name].known()) == component
+        if net.queues and random.random() < 0.5:
+            net.disconnect(*random.choice(list(net.queues)))
+            net.settle()
+
+
+def test_a_link_that_would_close_a_cycle_is_refused_by_name() -> None:
+    net = Net(["a", "b", "c"], Random(0))
+    net.connect("a", "b")
+    net.connect("b", "c")
+    net.settle()
+    with pytest.raises(CycleError, match="between a and c would close a cycle: c is in the tree, behind b"):
+        net.members["a"].check("c", ["c"])
+    with pytest.raises(CycleError, match="it is there already"):
+        net.members["a"].check("d", ["d", "a"])
+    net.members["a"].check("d", ["d", "e"])
+
+
+def test_the_youngest_link_of_a_cycle_is_cut() -> None:
+    net = Net(["a", "b", "c"], Random(0))
+    net.connect("a", "b")
+    net.settle()
+    net.connect("b", "c")
+    net.settle()
+    net.connect("c", "a")
+    assert net.settle() == 1
+    assert sorted(net.queues) == [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
