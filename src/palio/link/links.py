@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from palio.errors import CallerError, LimitError, PeerError, brief
 from palio.link.frames import Accept, Close, Data, Frame, Open, Refuse, Why
@@ -73,23 +73,47 @@ class _Opening:
 class _Link:
     """A link that is there."""
 
-    __slots__ = ("answer", "at", "patience", "role", "session")
+    __slots__ = ("answer", "at", "kept", "patience", "role", "session")
 
-    def __init__(self, session: Session, role: str, answer: Accept | None, at: int | None, patience: int) -> None:
+    def __init__(self, session: Session, role: str, answer: Accept | None, now: int, patience: int) -> None:
         self.session, self.role, self.patience = session, role, patience
         self.answer = answer
         """Repeated until the other end shows that it has got it."""
-        self.at = at
+        self.at = now if answer is not None else None
         """When to repeat it."""
+        self.kept = session.base, session.next, session.expected
+        """What the journal knows of the session."""
+
+
+class Keeper(Protocol):
+    """Where links note what must survive, if anything must."""
+
+    def put(self, key: tuple[Hashable, ...], value: object) -> None:
+        """The record of a key is this from now on."""
+
+    def delete(self, key: tuple[Hashable, ...]) -> None:
+        """There is no record of a key any more."""
+
+
+class Nothing:
+    """Keeps nothing."""
+
+    def put(self, key: tuple[Hashable, ...], value: object) -> None:
+        """Do nothing."""
+
+    def delete(self, key: tuple[Hashable, ...]) -> None:
+        """Do nothing."""
 
 
 class Links:
     """The links of one server, by neighbour."""
 
-    def __init__(self, server: str, host: Host, settings: LinkSettings) -> None:
+    def __init__(self, server: str, host: Host, settings: LinkSettings, keeper: Keeper | None = None) -> None:
         self._server = server
         self._host = host
         self._settings = settings
+        self._keeper: Keeper = keeper or Nothing()
+        self._is_keeping = keeper is not None
         self._wishes: dict[str, str] = {}
         """Neighbours to which this server opens links, and opens them again when they are lost; with their roles."""
         self._reopen: dict[str, int] = {}
@@ -110,15 +134,21 @@ class Links:
         if peer in self._links or peer in self._opening:
             raise CallerError(f"there is a link to {brief(peer)} already")
         self._wishes[peer] = role
+        self._keeper.put(("wish", peer), role)
         self._open(peer, now)
 
     def disconnect(self, peer: str) -> list[Event]:
         """End a link on purpose, or give up the wish for one."""
         if peer not in self._links and peer not in self._wishes:
             raise CallerError(f"there is no link to {brief(peer)}")
-        self._wishes.pop(peer, None)
+        self._give_up(peer)
         self._reopen.pop(peer, None)
         return self._end(peer, Why.ENDED)
+
+    def _give_up(self, peer: str) -> None:
+        """Wish for a link no longer."""
+        if self._wishes.pop(peer, None) is not None:
+            self._keeper.delete(("wish", peer))
 
     def doubt(self, peer: str, now: int) -> None:
         """Find out whether a neighbour still knows the link, if there is one."""
@@ -132,13 +162,17 @@ class Links:
         self._opening[peer] = _Opening(frame, now, self._settings.retransmit)
 
     def _end(self, peer: str, why: Why) -> list[Event]:
-        opening, link = self._opening.pop(peer, None), self._links.pop(peer, None)
+        opening, link = self._opening.pop(peer, None), self._remove(peer)
         stamp = opening.frame.session if opening else link.session.stamp if link else None
         if stamp is not None:
             if why is Why.ENDED:
-                self._ended[peer] = stamp
+                self._note_end(peer, stamp)
             self._replies.append((peer, Close(stamp, why)))
         return [Down(peer)] if link else []
+
+    def _note_end(self, peer: str, stamp: Stamp) -> None:
+        self._ended[peer] = stamp
+        self._keeper.put(("ended", peer), stamp)
 
     # -- what neighbours say -------------------------------------------------------------------------------------------
 
@@ -164,7 +198,9 @@ class Links:
             if opening is None or opening.frame.session != frame.session:  # otherwise it has overtaken the answer
                 self._reply_unknown(peer, frame.session)
             return []
-        link.answer = link.at = None
+        if link.answer is not None:
+            link.answer = link.at = None
+            self._keeper.put(("link", peer), (frame.session, link.role, None))
         messages = link.session.receive(frame, now)
         return [Received(peer, messages)] if messages else []
 
@@ -193,6 +229,7 @@ class Links:
                 return events  # both have asked; the older request counts
             del self._opening[peer]
         self._last[peer] = stamp
+        self._keeper.put(("last", peer), stamp)
         role = _OPPOSITE[frame.role]
         reason = self._host.refusal(peer, role, frame.architecture, frame.members)
         if reason is not None:
@@ -201,7 +238,7 @@ class Links:
         _, members = self._host.introduction()
         answer = Accept(stamp, members)
         session = Session(stamp, self._settings)
-        self._links[peer] = _Link(session, role, answer, now, self._settings.retransmit)
+        self._add(peer, _Link(session, role, answer, now, self._settings.retransmit))
         return [*events, Up(peer, role, stamp, frame.members, members)]
 
     def _accepted(self, peer: str, frame: Accept, now: int) -> list[Event]:
@@ -216,13 +253,13 @@ class Links:
         asked = opening.frame
         reason = self._host.refusal(peer, asked.role, None, frame.members)
         if reason is not None:
-            self._wishes.pop(peer, None)
+            self._give_up(peer)
             self._end(peer, Why.ENDED)
             return [Refused(peer, reason)]
         del self._opening[peer]
         session = Session(asked.session, self._settings)
         session.acknowledge_soon(now)
-        self._links[peer] = _Link(session, asked.role, None, None, 0)
+        self._add(peer, _Link(session, asked.role, None, now, 0))
         return [Up(peer, asked.role, asked.session, frame.members, asked.members)]
 
     def _refused(self, peer: str, frame: Refuse) -> list[Event]:
@@ -230,7 +267,7 @@ class Links:
         if opening is None or opening.frame.session != frame.session:
             return []
         del self._opening[peer]
-        self._wishes.pop(peer, None)
+        self._give_up(peer)
         return [Refused(peer, frame.reason)]
 
     def _closed(self, peer: str, frame: Close, now: int) -> list[Event]:
@@ -240,16 +277,76 @@ class Links:
         elif link is None or link.session.stamp != frame.session:
             return []
         if frame.why is Why.ENDED:
-            self._wishes.pop(peer, None)
-            self._ended[peer] = frame.session
+            self._give_up(peer)
+            self._note_end(peer, frame.session)
         return self._drop(peer, now)
 
     def _drop(self, peer: str, now: int) -> list[Event]:
         """Forget a link; one that is wished for is opened again."""
-        link = self._links.pop(peer, None)
+        link = self._remove(peer)
         if peer in self._wishes:
             self._reopen[peer] = now + self._settings.retransmit
         return [Down(peer)] if link else []
+
+    # -- what is kept --------------------------------------------------------------------------------------------------
+
+    def _add(self, peer: str, link: _Link) -> None:
+        self._links[peer] = link
+        self._keeper.put(("link", peer), (link.session.stamp, link.role, link.answer))
+
+    def _remove(self, peer: str) -> _Link | None:
+        link = self._links.pop(peer, None)
+        if link is not None and self._is_keeping:
+            base, end, _ = link.kept
+            for key in (("link", peer), ("base", peer), ("in", peer), *(("out", peer, n) for n in range(base, end))):
+                self._keeper.delete(key)
+        return link
+
+    def keep(self) -> None:
+        """Note how far the sessions have come since the last call."""
+        for peer, link in self._links.items():
+            session, (base, end, expected) = link.session, link.kept
+            link.kept = session.base, session.next, session.expected
+            if session.base != base:
+                self._keeper.put(("base", peer), session.base)
+                for number in range(base, min(session.base, end)):
+                    self._keeper.delete(("out", peer, number))
+            if session.expected != expected:
+                self._keeper.put(("in", peer), session.expected)
+            if session.next != end:
+                for number, message in session.messages_from(max(end, session.base)):
+                    self._keeper.put(("out", peer, number), message)
+
+    def restore(self, records: Mapping[tuple[Any, ...], Any], now: int) -> list[Up]:
+        """Take back what was kept; the links that are there. Links that were wished for are opened again."""
+        ups = []
+        for key, value in records.items():
+            match key:
+                case ("wish", peer):
+                    self._wishes[peer] = value
+                case ("last", peer):
+                    self._last[peer] = value
+                case ("ended", peer):
+                    self._ended[peer] = value
+                case ("link", peer):
+                    stamp, role, answer = value
+                    self._links[peer] = _Link(self._session(records, peer, stamp), role, answer, now, 0)
+                    self._links[peer].patience = self._settings.retransmit
+                    ups.append(Up(peer, role, stamp, (), ()))
+        for peer in self._wishes:
+            if peer not in self._links:
+                self._reopen[peer] = now
+        for link in self._links.values():
+            link.session.acknowledge_soon(now)
+        return ups
+
+    def _session(self, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp) -> Session:
+        base = records.get(("base", peer), 0)
+        outbox: list[Message] = []
+        while ("out", peer, base + len(outbox)) in records:
+            outbox.append(records["out", peer, base + len(outbox)])
+        expected = records.get(("in", peer), 0)
+        return Session(stamp, self._settings, expected=expected, base=base, outbox=outbox)
 
     # -- what neighbours are told --------------------------------------------------------------------------------------
 
@@ -288,6 +385,11 @@ class Links:
         for link in self._links.values():
             times += [link.at, link.session.deadline]
         return min((time for time in times if time is not None), default=None)
+
+    @property
+    def wishes(self) -> Mapping[str, str]:
+        """The neighbours to which this server opens links, with their roles."""
+        return self._wishes
 
     @property
     def peers(self) -> Iterable[str]:

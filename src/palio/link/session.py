@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
 from typing import NamedTuple
 
 from palio.errors import LimitError, PeerError
@@ -84,6 +85,10 @@ class Session:
     def unacknowledged(self) -> tuple[Message, ...]:
         """The messages from :attr:`base` on."""
         return tuple(self._outbox)
+
+    def messages_from(self, number: int) -> Iterator[tuple[int, Message]]:
+        """The messages that are not acknowledged from a number on, with their numbers."""
+        return zip(count(number), islice(self._outbox, number - self.base, None), strict=False)
 
     def acknowledge_soon(self, now: int) -> None:
         """Let the other end hear something, also if there is nothing to say."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -12,7 +13,22 @@ from palio.link.session import LinkSettings
 from palio.model import Notification
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import ports
-from palio.node.ports import Deliver, FromPeer, Input, LinkDown, LinkRefused, LinkUp, Output, Reply, Request, Send
+from palio.node.journal import Record
+from palio.node.keeping import Keeping
+from palio.node.mail import Mail
+from palio.node.ports import (
+    Deliver,
+    FromPeer,
+    Input,
+    LinkDown,
+    LinkRefused,
+    LinkUp,
+    Output,
+    Persist,
+    Reply,
+    Request,
+    Send,
+)
 from palio.node.seen import Seen
 from palio.node.waves import Waves
 from palio.routing import messages
@@ -36,6 +52,8 @@ class NodeSettings(NamedTuple):
     """Whether a party may publish only what it has advertised."""
     may_act_for: Mapping[str, frozenset[str]] = {}
     """For whom else a party may subscribe and advertise."""
+    durable: bool = False
+    """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
 
 
 class UnsatisfiableFilterError(CallerError):
@@ -71,7 +89,7 @@ class Node:
     first notification that comes after it, so that nothing overtakes anything. ``now`` is in microseconds.
     """
 
-    def __init__(self, settings: NodeSettings) -> None:
+    def __init__(self, settings: NodeSettings, records: Iterable[Record] = (), now: int = 0) -> None:
         architecture = ARCHITECTURES.get(settings.architecture)
         if architecture is None:
             names = ", ".join(ARCHITECTURES)
@@ -79,12 +97,21 @@ class Node:
         self.settings = settings
         self.router: Router = architecture()
         self.membership = Membership(settings.server, settings.incarnation)
-        self.links = Links(settings.server, self, settings.link)
-        self._seen = Seen()
-        self._waves: Waves[_Asked | _Passed] = Waves()
-        self._sequence = 0
+        self._keeping = Keeping() if settings.durable else None
+        self.links = Links(settings.server, self, settings.link, self._keeping.journal if self._keeping else None)
+        self.mail = Mail(self._keeping.journal) if self._keeping else None
+        self.seen = Seen()
+        self.waves: Waves[_Asked | _Passed] = Waves()
+        self.published = 0
+        """How many notifications this server has accepted, in this incarnation."""
         self._outputs: list[Output] = []
-        self._now = 0
+        self._held: deque[tuple[int, list[Output]]] = deque()
+        """What waits until records are on disk, by their tokens."""
+        self._released: list[Output] = []
+        self._token = 0
+        self._now = now
+        if self._keeping:
+            self._keeping.restore(self, records, now)
 
     @property
     def deadline(self) -> int | None:
@@ -99,7 +126,24 @@ class Node:
         self._tell()
         self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
         outputs, self._outputs = self._outputs, []
-        return outputs
+        return outputs if self._keeping is None else self._hold(self._keeping, outputs)
+
+    def _hold(self, keeping: Keeping, outputs: list[Output]) -> list[Output]:
+        """Write first what the outputs depend on; what depends on nothing new still waits for what is before it."""
+        released, self._released = self._released, []
+        records = keeping.finish(self)
+        if records:
+            self._token += 1
+            self._held.append((self._token, outputs))
+            return [*released, Persist(self._token, records)]
+        if self._held:
+            self._held[-1][1].extend(outputs)
+            return released
+        return released + outputs
+
+    def _persisted(self, token: int) -> None:
+        while self._held and self._held[0][0] <= token:
+            self._released += self._held.popleft()[1]
 
     def _take(self, given: Input) -> None:
         match given:
@@ -111,15 +155,12 @@ class Node:
                 self._happened(events)
             case Request():
                 self._request(given)
-            case ports.Connect(peer, role):
-                self._connect(peer, role)
-            case ports.Doubt(peer):
-                self.links.doubt(peer, self._now)
-            case ports.Disconnect(peer):
-                try:
-                    self._happened(self.links.disconnect(peer))
-                except CallerError as error:
-                    self._outputs.append(LinkRefused(peer, str(error)))
+            case ports.Persisted(token):
+                self._persisted(token)
+            case ports.Attach() | ports.Acknowledge():
+                self._fetch(given)
+            case ports.Connect() | ports.Disconnect() | ports.Doubt():
+                self._link(given)
 
     # -- parties -------------------------------------------------------------------------------------------------------
 
@@ -144,25 +185,42 @@ class Node:
                 if not filter.is_satisfiable():
                     raise UnsatisfiableFilterError(f"nothing can match {brief(str(filter))}")
                 self.router.subscribe(party, filter)
+                self._keep_party(party)
                 return wait
             case ports.Unsubscribe(filter):
                 self.router.unsubscribe(party, filter)
+                self._keep_party(party)
             case ports.Advertise(advertisement, wait):
                 self.router.advertise(party, advertisement)
+                self._keep_party(party)
                 return wait
             case ports.Unadvertise(advertisement):
                 self.router.unadvertise(party, advertisement)
+                self._keep_party(party)
             case ports.Publish(notification):
                 self._publish(party, notification)
         return False
 
+    def _keep_party(self, party: str) -> None:
+        if self._keeping:
+            self._keeping.party(self, party)
+
     def _publish(self, party: str, notification: Notification) -> None:
         if self.settings.guard and not self.router.announces(party, notification):
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
-        id = NotificationId(self.settings.server, self.settings.incarnation, self._sequence)
-        self._sequence += 1
+        id = NotificationId(self.settings.server, self.settings.incarnation, self.published)
+        self.published += 1
         published = _EPOCH + timedelta(microseconds=self._now)
         self._forward(notification.with_envelope(Envelope(id, published, party)), None)
+
+    def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
+        if self.mail is None:
+            return
+        if isinstance(given, ports.Acknowledge):
+            self.mail.acknowledge(given.party, given.number)
+            return
+        party = given.party
+        self._outputs += [Deliver((party,), each, (number,)) for number, each in self.mail.kept(party)]
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
@@ -187,11 +245,18 @@ class Node:
             return str(error)
         return None
 
-    def _connect(self, peer: str, role: Role) -> None:
+    def _link(self, given: ports.Connect | ports.Disconnect | ports.Doubt) -> None:
+        peer = given.peer
         try:
-            self.router.check_neighbour(role)
-            self.membership.check(peer, [peer])
-            self.links.connect(peer, role.value, self._now)
+            match given:
+                case ports.Connect(_, role):
+                    self.router.check_neighbour(role)
+                    self.membership.check(peer, [peer])
+                    self.links.connect(peer, role.value, self._now)
+                case ports.Disconnect():
+                    self._happened(self.links.disconnect(peer))
+                case ports.Doubt():
+                    self.links.doubt(peer, self._now)
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
 
@@ -208,13 +273,15 @@ class Node:
                 case Up(peer, role, stamp, members, told):
                     self.router.connect(peer, Role(role))
                     self.membership.connect(peer, stamp, dict(members), dict(told))
+                    if self._keeping:
+                        self._keeping.members(peer)
                     self._outputs.append(LinkUp(peer))
                 case Down(peer):
+                    if self._keeping:
+                        self._keeping.gone(self, peer)
                     self.router.disconnect(peer)
                     self.membership.disconnect(peer)
-                    self._come_back(
-                        self._waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer)
-                    )
+                    self._come_back(self.waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer))
                     self._outputs.append(LinkDown(peer))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
@@ -235,16 +302,23 @@ class Node:
                 if envelope is None:
                     raise PeerError(f"{brief(peer)} sends a notification without an envelope")
                 id = envelope.id
-                if self._seen.is_new(id.origin, id.incarnation, id.sequence):
+                if self.seen.is_new(id.origin, id.incarnation, id.sequence):
+                    if self._keeping:
+                        state = self.seen.state(id.origin, id.incarnation)
+                        self._keeping.journal.put(("seen", id.origin, id.incarnation), state)
                     self._forward(notification, peer)
             case messages.Members():
                 self.membership.receive(peer, message)
+                if self._keeping:
+                    self._keeping.members(peer)
             case messages.Spread(token):
                 self._spread(_Passed(peer, token), peer)
             case messages.Spreaded(token):
-                self._come_back(self._waves.answered(peer, token))
+                self._come_back(self.waves.answered(peer, token))
             case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
                 self.router.receive(peer, message)
+                if self._keeping:
+                    self._keeping.held(peer, message)
             case _:
                 raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
 
@@ -269,7 +343,8 @@ class Node:
         self._tell()
         route = self.router.route(notification, source)
         if route.parties:
-            self._outputs.append(Deliver(route.parties, notification))
+            numbers = self.mail.add(route.parties, notification) if self.mail is not None else ()
+            self._outputs.append(Deliver(route.parties, notification, numbers))
         for peer in route.peers:
             self._send(peer, [messages.Publish(notification)])
 
@@ -280,7 +355,7 @@ class Node:
         if not peers:
             self._come_back([waiting])
             return
-        token = self._waves.begin(waiting, peers)
+        token = self.waves.begin(waiting, peers)
         for peer in peers:
             self._send(peer, [messages.Spread(token)])
 

@@ -7,6 +7,7 @@ import msgspec
 from palio.errors import PalioError
 from palio.link.frames import Frame
 from palio.model import Advertisement, Filter, Notification
+from palio.node.journal import Record
 from palio.routing.router import Role
 
 
@@ -86,6 +87,25 @@ class FromPeer(Input, frozen=True, gc=False):
     frame: Frame
 
 
+class Attach(Input, frozen=True, gc=False):
+    """A party is here (again): send it what it has not acknowledged."""
+
+    party: str
+
+
+class Acknowledge(Input, frozen=True, gc=False):
+    """A party has got all deliveries up to a number."""
+
+    party: str
+    number: int
+
+
+class Persisted(Input, frozen=True, gc=False):
+    """What :class:`Persist` asked for is on disk."""
+
+    token: int
+
+
 class Output(msgspec.Struct, frozen=True, gc=False):
     """Base of all that a node gives."""
 
@@ -102,6 +122,15 @@ class Deliver(Output, frozen=True, gc=False):
 
     parties: tuple[str, ...]
     notification: Notification
+    numbers: tuple[int, ...] = ()
+    """The number of the delivery for each party, where deliveries are kept until they are acknowledged."""
+
+
+class Persist(Output, frozen=True):
+    """Write records, all or none of them, after those of lower tokens; what depends on them waits for the answer."""
+
+    token: int
+    records: tuple[Record, ...]
 
 
 class Reply(Output, frozen=True):

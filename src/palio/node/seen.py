@@ -18,6 +18,14 @@ class Seen:
     def __init__(self) -> None:
         self._origins: dict[tuple[str, int], tuple[int, int]] = {}
 
+    def restore(self, origin: str, incarnation: int, state: tuple[int, int]) -> None:
+        """Take back what was known of an origin."""
+        self._origins[origin, incarnation] = state
+
+    def state(self, origin: str, incarnation: int) -> tuple[int, int]:
+        """What is known of an origin: its latest number, and which of those before it were here."""
+        return self._origins[origin, incarnation]
+
     def is_new(self, origin: str, incarnation: int, sequence: int) -> bool:
         """Whether a notification comes for the first time; those far behind the latest one count as known."""
         key = origin, incarnation

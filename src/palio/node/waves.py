@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 W = TypeVar("W")
@@ -28,6 +28,16 @@ class Waves(Generic[W]):
     def __init__(self) -> None:
         self._waves: dict[int, _Wave[W]] = {}
         self._next = 0
+
+    def restore(self, waves: Mapping[int, tuple[W, Iterable[str]]]) -> None:
+        """Take back waves that had gone out."""
+        for number, (waiting, missing) in waves.items():
+            self._waves[number] = _Wave(waiting, dict.fromkeys(missing))
+        self._next = max(self._waves, default=-1) + 1
+
+    def kept(self) -> dict[int, tuple[W, tuple[str, ...]]]:
+        """The waves that have gone out and not come back."""
+        return {number: (wave.waiting, tuple(wave.missing)) for number, wave in self._waves.items()}
 
     def begin(self, waiting: W, peers: Iterable[str]) -> int:
         """A wave goes out to some neighbours, at least one."""

@@ -82,6 +82,23 @@ behind rome
         self._latest = max(self._latest, stamp[0])
         self.receive(peer, Members(tuple(members.items()), ()))
 
+    def restore(self, latest: int, links: Mapping[str, tuple[Stamp, Mapping[str, Stamp]]]) -> None:
+        """Take back what was known; all neighbours have been told it."""
+        self._latest = latest
+        for peer, (stamp, reached) in links.items():
+            self._links[peer] = _Link(stamp, dict(reached), {})
+        for peer, link in self._links.items():
+            link.told.update(self._beyond(peer))
+
+    def links(self) -> dict[str, tuple[Stamp, dict[str, Stamp]]]:
+        """The links by neighbour: the stamp, and the servers beyond."""
+        return {peer: (link.stamp, dict(link.reached)) for peer, link in self._links.items()}
+
+    @property
+    def latest(self) -> int:
+        """The number of the youngest stamp that is known."""
+        return self._latest
+
     def disconnect(self, peer: str) -> None:
         """A link is gone."""
         link = self._links.pop(peer)

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from palio.errors import InternalError
 from palio.link.frames import Data, Frame
 from palio.model import Notification
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import Deliver, FromPeer, Input, LinkDown, LinkRefused, LinkUp, Output, Reply, Send
+from palio.node.ports import (
+    Acknowledge,
+    Deliver,
+    FromPeer,
+    Input,
+    LinkDown,
+    LinkRefused,
+    LinkUp,
+    Output,
+    Persist,
+    Persisted,
+    Reply,
+    Send,
+)
 from palio.routing.messages import Publish
+from palio.sim.disk import Disk
 from palio.sim.network import Network
 from palio.sim.scheduler import Scheduler
 
@@ -44,10 +60,14 @@ class Hop(NamedTuple):
 
 
 class Cluster:
-    """Servers on a simulated network."""
+    """Servers on a simulated network, with simulated disks."""
 
     def __init__(self, random: Random, latency: Callable[[str, str], int]) -> None:
         self.scheduler = Scheduler()
+        self._random = random
+        self._disks: dict[str, Disk] = {}
+        self._got: dict[str, int] = {}
+        """The number of the last delivery that each party got, where they have numbers."""
         self.network = Network(self.scheduler, random, latency, self._arrive)
         self.nodes: dict[str, Node] = {}
         self._wakes: dict[str, int] = {}
@@ -61,14 +81,21 @@ class Cluster:
         self._highest: dict[tuple[str, object], int] = {}
 
     def start(self, settings: NodeSettings) -> None:
-        """A server begins, or begins another life."""
-        self.nodes[settings.server] = Node(settings)
-        self.give(settings.server, ())
+        """A server begins, or goes on with what is on its disk."""
+        server = settings.server
+        if settings.durable:
+            disk = self._disks.setdefault(server, Disk(self.scheduler, self._random))
+            self.nodes[server] = Node(settings, disk.records.items(), self.scheduler.now)
+        else:
+            self.nodes[server] = Node(settings)
+        self.give(server, ())
 
     def crash(self, server: str) -> None:
-        """A server dies without a word, and forgets."""
+        """A server dies without a word; of what was being written, some may have reached the disk."""
         del self.nodes[server]
         self._wakes.pop(server, None)
+        if server in self._disks:
+            self._disks[server].crash()
 
     def give(self, server: str, inputs: Iterable[Input]) -> None:
         """A server takes input now."""
@@ -88,12 +115,39 @@ class Cluster:
                 if isinstance(frame, Data) and frame.messages:
                     self._count(server, peer, frame)
                 self.network.send(server, peer, frame)
-            case Deliver(parties, notification):
+            case Deliver(parties, notification, numbers):
+                if numbers:
+                    parties = self._fresh(server, parties, numbers)
                 self.deliveries += [Delivery(now, server, party, notification, self.moment) for party in parties]
+            case Persist(token, records):
+                node = self.nodes[server]
+                self._disks[server].write(records, lambda: self._written(server, node, token))
             case Reply():
                 self.answers.append(Answer(now, server, output))
             case LinkUp() | LinkDown() | LinkRefused():
                 self.links.append((now, server, output))
+
+    def _written(self, server: str, node: Node, token: int) -> None:
+        if self.nodes.get(server) is node:
+            self.give(server, (Persisted(token),))
+
+    def _fresh(self, server: str, parties: tuple[str, ...], numbers: tuple[int, ...]) -> tuple[str, ...]:
+        """The parties that have not got this delivery before; all of them acknowledge it after a while."""
+        fresh = []
+        for party, number in zip(parties, numbers, strict=True):
+            last = self._got.get(party, -1)
+            if number > last + 1:
+                raise InternalError(f"{party} got delivery {number} after {last}")
+            if number == last + 1:
+                self._got[party] = number
+                fresh.append(party)
+            later = self.scheduler.now + self._random.randrange(50)
+            self.scheduler.at(later, partial(self._acknowledge, server, party, number))
+        return tuple(fresh)
+
+    def _acknowledge(self, server: str, party: str, number: int) -> None:
+        if server in self.nodes:
+            self.give(server, (Acknowledge(party, number),))
 
     def _count(self, server: str, peer: str, frame: Data) -> None:
         """Messages that are sent again count once."""

@@ -68,7 +68,8 @@ class _Story:
         for _ in range(operations):
             self.operate()
         self.step("settle")
-        return History(self.architecture, self.seed, tuple(self.servers), tuple(self.steps))
+        durable = self.random.random() < 0.5
+        return History(self.architecture, self.seed, tuple(self.servers), tuple(self.steps), durable)
 
     def step(self, do: str, **what: object) -> None:
         wait = self.random.choice([0, 0, 5, 30, 200])

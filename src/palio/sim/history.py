@@ -53,6 +53,8 @@ class History(msgspec.Struct, frozen=True):
     """Of the network's luck and latencies; all else is in the steps."""
     servers: tuple[str, ...]
     steps: tuple[Step, ...]
+    durable: bool = False
+    """Whether servers have disks, and come back as what they were; if not, they forget everything when they die."""
 
     def to_json(self) -> bytes:
         """For a file."""

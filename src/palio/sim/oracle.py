@@ -39,8 +39,8 @@ class Oracle:
         problems += self._judge_deliveries(epoch, deliveries)
         problems += self._judge_missing(epoch, deliveries, world)
         problems += self._judge_hops(epoch, world)
-        problems += [f"no answer to: {step}" for step in self._player.unanswered.values()]
-        return problems
+        problems += [f"no answer to: {asked.step}" for asked in self._player.unanswered.values()]
+        return self._player.problems + problems
 
     def world(self) -> World:
         """What is true now: links as the servers have them, and what parties have asked for."""
@@ -137,6 +137,8 @@ class Oracle:
                 yield f"{name} did not get {publication.id} ({publication.notification})"
 
     def _must_get(self, epoch: Epoch, publication: Publication, party: PartyRecord, world: World) -> bool:
+        if publication.id in self._player.uncertain:
+            return False
         is_near = party.server == publication.server and party.server not in epoch.died
         if not is_near and (epoch.is_disturbed or party.server not in world.reachable(publication.server)):
             return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import NamedTuple
 
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
@@ -14,10 +15,20 @@ from palio.routing.router import Role
 from palio.sim.cluster import Cluster
 from palio.sim.history import History, Step
 from palio.sim.network import FAIR
-from palio.sim.record import Epoch, PartyRecord, Publication
+from palio.sim.record import Change, Epoch, PartyRecord, Publication
 
 _MOST_EVENTS = 200_000
 """A history of some dozens of steps that needs more events to come to rest never will."""
+
+
+class Asked(NamedTuple):
+    """A request that has not been answered."""
+
+    step: Step
+    before: Change
+    """What the party held before it."""
+    id: NotificationId | None
+    """Of a publication."""
 
 
 class Player:
@@ -28,10 +39,13 @@ class Player:
         self.cluster = Cluster(Random(history.seed), self._latency)
         self.parties: dict[str, PartyRecord] = {}
         self.epochs: list[Epoch] = [Epoch(0)]
-        self.unanswered: dict[tuple[str, int], Step] = {}
+        self.unanswered: dict[tuple[str, int], Asked] = {}
+        self.uncertain: set[NotificationId] = set()
+        """Publications whose server died before it could acknowledge them: they may or may not have been."""
+        self.problems: list[str] = []
+        """What was found wrong on the way."""
         self.operations = 0
         self._lives: dict[str, int] = {}
-        self._published: dict[str, int] = {}
         self._wishes: dict[str, dict[str, Role]] = {server: {} for server in history.servers}
         """The links that each server is configured to open."""
         self._seen_answers = self._seen_links = 0
@@ -77,30 +91,61 @@ class Player:
         self._look()
 
     def _start(self, server: str) -> None:
-        life = self._lives[server] = self._lives.get(server, -1) + 1
-        self._published[server] = 0
+        life = self._lives.get(server, -1)
+        if life < 0 or not self.history.durable:
+            self._lives[server] = life = life + 1
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10)
-        self.cluster.start(NodeSettings(server, self.history.architecture, life, links))
+        settings = NodeSettings(server, self.history.architecture, life, links, durable=self.history.durable)
+        self.cluster.start(settings)
 
     def _crash(self, server: str) -> None:
         if server not in self.cluster.nodes:
             return
         self.cluster.crash(server)
+        if self.history.durable:
+            return
         self.epoch.is_disturbed = True
         self.epoch.died.add(server)
-        for name, party in self.parties.items():
+        for party in self.parties.values():
             if party.server == server:
                 party.forget(self.moment)
-                self.unanswered = {key: step for key, step in self.unanswered.items() if key[0] != name}
+        self.unanswered = {key: asked for key, asked in self.unanswered.items() if asked.step.server != server}
 
     def _restart(self, server: str) -> None:
         if server in self.cluster.nodes:
             return
-        self.epoch.is_disturbed = True
         self._start(server)
-        self.cluster.give(server, [ports.Connect(peer, role) for peer, role in self._wishes[server].items()])
+        node = self.cluster.nodes[server]
+        if self.history.durable:
+            self._reconcile(server)
+        else:
+            self.epoch.is_disturbed = True
+        missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in node.links.wishes]
+        self.cluster.give(server, [ports.Connect(peer, role) for peer, role in missing if peer not in node.links.peers])
+        self.cluster.give(server, [ports.Attach(name) for name, p in self.parties.items() if p.server == server])
         for other in self.cluster.nodes:
             self.cluster.give(other, [ports.Doubt(server)])
+
+    def _reconcile(self, server: str) -> None:
+        """What a server that died had not acknowledged it may have forgotten, from some request on, but no other."""
+        node = self.cluster.nodes[server]
+        open_requests = {key: asked for key, asked in self.unanswered.items() if asked.step.server == server}
+        for name, party in self.parties.items():
+            if party.server != server:
+                continue
+            asked = [each for (who, _), each in open_requests.items() if who == name]
+            profile = node.router.profile(name)
+            held = set(profile.filters), set(profile.advertisements)
+            allowed = [*(each.before for each in asked), party.changes[-1]]
+            if not any(held == (set(each.filters), set(each.advertisements)) for each in allowed):
+                self.problems.append(f"{name} comes back with {profile}, which it never held since it was acknowledged")
+            party.reset(self.moment, profile.filters, profile.advertisements)
+        for key, each in open_requests.items():
+            if each.id is not None and each.id.sequence >= node.published:
+                self.epoch.publications = [known for known in self.epoch.publications if known.id != each.id]
+            elif each.id is not None:
+                self.uncertain.add(each.id)
+            del self.unanswered[key]
 
     def _link(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
@@ -122,15 +167,17 @@ class Player:
         party = self.parties.setdefault(step.party, PartyRecord(step.server))
         number = self.operations
         self.operations += 1
-        self.unanswered[step.party, number] = step
+        before = party.changes[-1]
         operation = self._operation(step, party)
+        id = self.epoch.publications[-1].id if step.do == "publish" else None
+        self.unanswered[step.party, number] = Asked(step, before, id)
         self.cluster.give(step.server, [ports.Request(step.party, number, operation)])
 
     def _operation(self, step: Step, party: PartyRecord) -> ports.Operation:
         if step.do == "publish":
             notification = Notification.parse(step.text)
-            id = NotificationId(step.server, self._lives[step.server], self._published[step.server])
-            self._published[step.server] += 1
+            published = self.cluster.nodes[step.server].published
+            id = NotificationId(step.server, self._lives[step.server], published)
             deliveries = len(self.cluster.deliveries)
             fact = Publication(id, self.moment, step.server, step.party, notification, deliveries)
             self.epoch.publications.append(fact)
@@ -155,12 +202,13 @@ class Player:
     def _look(self) -> None:
         """Note answers, and forget links that were refused: nobody is going to ask for them again."""
         for answer in self.cluster.answers[self._seen_answers :]:
-            step = self.unanswered.pop((answer.reply.party, answer.reply.number), None)
-            if step is not None and step.do == "subscribe" and step.spread:
-                self.parties[step.party].spread.append((self.moment, Filter.parse(step.text)))
+            asked = self.unanswered.pop((answer.reply.party, answer.reply.number), None)
+            if asked is not None and asked.step.do == "subscribe" and asked.step.spread:
+                self.parties[asked.step.party].spread.append((self.moment, Filter.parse(asked.step.text)))
         self._seen_answers = len(self.cluster.answers)
         for _, server, change in self.cluster.links[self._seen_links :]:
-            if isinstance(change, ports.LinkRefused) and change.peer not in self.cluster.nodes[server].router.peers:
+            node = self.cluster.nodes.get(server)
+            if isinstance(change, ports.LinkRefused) and (node is None or change.peer not in node.router.peers):
                 self._wishes[server].pop(change.peer, None)
         self._seen_links = len(self.cluster.links)
 

@@ -67,6 +67,12 @@ class PartyRecord:
         self.filters, self.advertisements = (), ()
         self._note(moment)
 
+    def reset(self, moment: int, filters: tuple[Filter, ...], advertisements: tuple[Advertisement, ...]) -> None:
+        """The server has come back and still knows this."""
+        if (set(filters), set(advertisements)) != (set(self.filters), set(self.advertisements)):
+            self.filters, self.advertisements = filters, advertisements
+            self._note(moment)
+
     def _note(self, moment: int) -> None:
         self.changes.append(Change(moment, self.filters, self.advertisements))
 

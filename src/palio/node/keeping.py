@@ -1,0 +1,109 @@
+"""Turns what changes in a node into records, and records into what the node was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from palio.model import Advertisement, Filter
+from palio.node.journal import Journal, Record
+from palio.routing.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.router import Profile, Role
+
+if TYPE_CHECKING:
+    from palio.node.node import Node
+
+_NOTHING = Profile((), ())
+
+
+class Keeping:
+    """Collects the records of one node. A batch of inputs is kept as a whole or not at all.
+
+    What neighbours were told is not kept: at the end of a batch it is what the tables say.
+    """
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self._counters: tuple[int, int] = (0, 0)
+        self._waves: dict[int, Any] = {}
+        self._members: dict[str, None] = {}
+
+    def party(self, node: Node, name: str) -> None:
+        """What a party holds has changed."""
+        profile = node.router.profile(name)
+        self.journal.put(("party", name), None if profile == _NOTHING else profile)
+
+    def held(self, peer: str, message: Control) -> None:
+        """A neighbour has said what it holds, or does no longer."""
+        match message:
+            case Subscribe(element) | Advertise(element):
+                self.journal.put(("held", peer, element), True)
+            case Unsubscribe(element) | Unadvertise(element):
+                self.journal.delete(("held", peer, element))
+
+    def members(self, peer: str) -> None:
+        """The servers behind a neighbour have changed."""
+        self._members[peer] = None
+
+    def gone(self, node: Node, peer: str) -> None:
+        """A neighbour is about to be forgotten."""
+        held: tuple[Filter | Advertisement, ...] = (
+            *node.router.subscriptions.held_by(peer),
+            *node.router.advertisements.held_by(peer),
+        )
+        for element in held:
+            self.journal.delete(("held", peer, element))
+        self._members[peer] = None
+
+    def finish(self, node: Node) -> tuple[Record, ...]:
+        """All that has changed since the last call."""
+        counters = node.published, node.membership.latest
+        if counters != self._counters:
+            self._counters = counters
+            self.journal.put(("counters",), counters)
+        for peer in self._members:
+            known = node.membership.links().get(peer)
+            self.journal.put(("members", peer), known)
+        self._members.clear()
+        waves = node.waves.kept()
+        for number in [number for number in self._waves if number not in waves]:
+            self.journal.delete(("wave", number))
+        for number, wave in waves.items():
+            if self._waves.get(number) != wave:
+                self.journal.put(("wave", number), wave)
+        self._waves = waves
+        node.links.keep()
+        return self.journal.take()
+
+    def restore(self, node: Node, records: Iterable[Record], now: int) -> None:
+        """Make a new node what it was when the records were written."""
+        known: dict[tuple[Any, ...], Any] = {key: value for key, value in records if value is not None}
+        self._counters = node.published, latest = known.get(("counters",), (0, 0))
+        self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
+        node.waves.restore(self._waves)
+        node.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
+        for up in node.links.restore(known, now):
+            node.router.connect(up.peer, Role(up.role))
+        self._restore_tables(node, known)
+        for key, value in known.items():
+            if key[0] == "seen":
+                node.seen.restore(key[1], key[2], value)
+        if node.mail is not None:
+            numbers = [(key[1], value) for key, value in known.items() if key[0] == "mail" and len(key) == 2]
+            kept = [(key[1], key[2], value) for key, value in known.items() if key[0] == "mail" and len(key) == 3]
+            node.mail.restore(numbers, kept)
+        self.journal.take()
+
+    @staticmethod
+    def _restore_tables(node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
+        held = [key[1:] for key in known if key[0] == "held"]
+        for peer, element in held:
+            if isinstance(element, Advertisement):
+                node.router.receive(peer, Advertise(element))
+        for peer, element in held:
+            if isinstance(element, Filter):
+                node.router.receive(peer, Subscribe(element))
+        for key, profile in known.items():
+            if key[0] == "party":
+                node.router.put_in(key[1], profile)
+        node.router.control()  # the neighbours have been told
