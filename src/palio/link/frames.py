@@ -47,9 +47,17 @@ class Why(Enum):
 
 
 class Close(Frame, frozen=True):
-    """The link is no more; also the answer to every frame of a session that is not known."""
+    """The link is no more. Repeated until there is an answer; also the answer to frames of an unknown session."""
 
     why: Why
+
+
+class Closed(Frame, frozen=True):
+    """The other end knows that the link is no more."""
+
+
+class Probe(Frame, frozen=True):
+    """Do you still know this link? Repeated until there is an answer: anything of it, or that it is no more."""
 
 
 class Data(Frame, frozen=True):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from palio.errors import CallerError, LimitError, PeerError, brief
-from palio.link.frames import Accept, Close, Data, Frame, Open, Refuse, Why
+from palio.link.frames import Accept, Close, Closed, Data, Frame, Open, Probe, Refuse, Why
 from palio.link.session import LinkSettings, Session
 from palio.routing.messages import Message, Stamp
 
@@ -61,26 +61,44 @@ class Host(Protocol):
         """Why there cannot be a link to such a neighbour, if so."""
 
 
-class _Opening:
+class _Repeated:
+    """A frame that is sent again and again until there is an answer."""
+
+    __slots__ = ("_most", "at", "frame", "patience")
+
+    def __init__(self, frame: Frame, now: int, settings: LinkSettings) -> None:
+        self.frame = frame
+        self.at = now
+        self.patience = settings.retransmit
+        self._most = settings.most_patience
+
+    def is_due(self, now: int) -> bool:
+        """Whether to send it now; then it waits longer than before."""
+        if now < self.at:
+            return False
+        self.at = now + self.patience
+        self.patience = min(2 * self.patience, self._most)
+        return True
+
+
+class _Opening(NamedTuple):
     """A link that was asked for and not answered yet."""
 
-    __slots__ = ("at", "frame", "patience")
-
-    def __init__(self, frame: Open, at: int, patience: int) -> None:
-        self.frame, self.at, self.patience = frame, at, patience
+    frame: Open
+    question: _Repeated
 
 
 class _Link:
     """A link that is there."""
 
-    __slots__ = ("answer", "at", "kept", "patience", "role", "session")
+    __slots__ = ("answer", "doubt", "kept", "role", "session")
 
-    def __init__(self, session: Session, role: str, answer: Accept | None, now: int, patience: int) -> None:
-        self.session, self.role, self.patience = session, role, patience
+    def __init__(self, session: Session, role: str, answer: _Repeated | None) -> None:
+        self.session, self.role = session, role
         self.answer = answer
-        """Repeated until the other end shows that it has got it."""
-        self.at = now if answer is not None else None
-        """When to repeat it."""
+        """Until the other end shows that it has got it."""
+        self.doubt: _Repeated | None = None
+        """A question whether the other end still knows the link."""
         self.kept = session.base, session.next, session.expected
         """What the journal knows of the session."""
 
@@ -118,6 +136,7 @@ class Links:
         """Neighbours to which this server opens links, and opens them again when they are lost; with their roles."""
         self._reopen: dict[str, int] = {}
         self._opening: dict[str, _Opening] = {}
+        self._closing: dict[str, _Repeated] = {}
         self._links: dict[str, _Link] = {}
         self._last: dict[str, Stamp] = {}
         """The youngest link that each neighbour has opened: older requests are echoes."""
@@ -137,13 +156,13 @@ class Links:
         self._keeper.put(("wish", peer), role)
         self._open(peer, now)
 
-    def disconnect(self, peer: str) -> list[Event]:
+    def disconnect(self, peer: str, now: int) -> list[Event]:
         """End a link on purpose, or give up the wish for one."""
         if peer not in self._links and peer not in self._wishes:
             raise CallerError(f"there is no link to {brief(peer)}")
         self._give_up(peer)
         self._reopen.pop(peer, None)
-        return self._end(peer, Why.ENDED)
+        return self._end(peer, Why.ENDED, now)
 
     def _give_up(self, peer: str) -> None:
         """Wish for a link no longer."""
@@ -152,22 +171,26 @@ class Links:
 
     def doubt(self, peer: str, now: int) -> None:
         """Find out whether a neighbour still knows the link, if there is one."""
-        if peer in self._links:
-            self._links[peer].session.acknowledge_soon(now)
+        link = self._links.get(peer)
+        if link is not None and link.doubt is None:
+            link.doubt = _Repeated(Probe(link.session.stamp), now, self._settings)
 
     def _open(self, peer: str, now: int) -> None:
         self._reopen.pop(peer, None)
         architecture, members = self._host.introduction()
         frame = Open(self._host.next_stamp(), self._wishes[peer], architecture, members)
-        self._opening[peer] = _Opening(frame, now, self._settings.retransmit)
+        self._opening[peer] = _Opening(frame, _Repeated(frame, now, self._settings))
 
-    def _end(self, peer: str, why: Why) -> list[Event]:
+    def _end(self, peer: str, why: Why, now: int) -> list[Event]:
+        """Forget a link, or a question for one, and tell the other end until it knows."""
         opening, link = self._opening.pop(peer, None), self._remove(peer)
         stamp = opening.frame.session if opening else link.session.stamp if link else None
         if stamp is not None:
             if why is Why.ENDED:
                 self._note_end(peer, stamp)
-            self._replies.append((peer, Close(stamp, why)))
+            close = Close(stamp, why)
+            self._closing[peer] = _Repeated(close, now, self._settings)
+            self._keeper.put(("closing", peer), close)
         return [Down(peer)] if link else []
 
     def _note_end(self, peer: str, stamp: Stamp) -> None:
@@ -181,6 +204,8 @@ class Links:
         match frame:
             case Data():
                 return self._data(peer, frame, now)
+            case Probe():
+                return self._probed(peer, frame, now)
             case Open():
                 return self._asked(peer, frame, now)
             case Accept():
@@ -188,8 +213,23 @@ class Links:
             case Refuse():
                 return self._refused(peer, frame)
             case Close():
+                self._replies.append((peer, Closed(frame.session)))
                 return self._closed(peer, frame, now)
+            case Closed():
+                closing = self._closing.get(peer)
+                if closing is not None and closing.frame.session == frame.session:
+                    del self._closing[peer]
+                    self._keeper.delete(("closing", peer))
+                return []
         raise PeerError(f"{brief(peer)} sends a frame that is none: {brief(frame)}")
+
+    def _probed(self, peer: str, frame: Probe, now: int) -> list[Event]:
+        link = self._links.get(peer)
+        if link is not None and link.session.stamp == frame.session:
+            link.session.acknowledge_soon(now)
+        else:
+            self._reply_unknown(peer, frame.session)
+        return []
 
     def _data(self, peer: str, frame: Data, now: int) -> list[Event]:
         link = self._links.get(peer)
@@ -199,8 +239,9 @@ class Links:
                 self._reply_unknown(peer, frame.session)
             return []
         if link.answer is not None:
-            link.answer = link.at = None
+            link.answer = None
             self._keeper.put(("link", peer), (frame.session, link.role, None))
+        link.doubt = None
         messages = link.session.receive(frame, now)
         return [Received(peer, messages)] if messages else []
 
@@ -212,7 +253,7 @@ class Links:
         stamp, link, opening = frame.session, self._links.get(peer), self._opening.get(peer)
         if link is not None and link.session.stamp == stamp:
             if link.answer is not None:
-                self._replies.append((peer, link.answer))
+                self._replies.append((peer, link.answer.frame))
             return []
         last = self._last.get(peer)
         if last is not None and _age(stamp) <= _age(last):
@@ -221,7 +262,7 @@ class Links:
         events: list[Event] = []
         if link is not None:
             if link.session.stamp[1] == self._server:
-                link.session.acknowledge_soon(now)  # if the neighbour has forgotten this link it will say so
+                self.doubt(peer, now)  # if the neighbour has forgotten this link it will say so
                 return []
             events += self._drop(peer, now)  # it has opened the old one, too, and so knows that it is no more
         if opening is not None:
@@ -238,7 +279,7 @@ class Links:
         _, members = self._host.introduction()
         answer = Accept(stamp, members)
         session = Session(stamp, self._settings)
-        self._add(peer, _Link(session, role, answer, now, self._settings.retransmit))
+        self._add(peer, _Link(session, role, _Repeated(answer, now, self._settings)))
         return [*events, Up(peer, role, stamp, frame.members, members)]
 
     def _accepted(self, peer: str, frame: Accept, now: int) -> list[Event]:
@@ -254,12 +295,12 @@ class Links:
         reason = self._host.refusal(peer, asked.role, None, frame.members)
         if reason is not None:
             self._give_up(peer)
-            self._end(peer, Why.ENDED)
+            self._end(peer, Why.ENDED, now)
             return [Refused(peer, reason)]
         del self._opening[peer]
         session = Session(asked.session, self._settings)
         session.acknowledge_soon(now)
-        self._add(peer, _Link(session, asked.role, None, now, 0))
+        self._add(peer, _Link(session, asked.role, None))
         return [Up(peer, asked.role, asked.session, frame.members, asked.members)]
 
     def _refused(self, peer: str, frame: Refuse) -> list[Event]:
@@ -291,8 +332,9 @@ class Links:
     # -- what is kept --------------------------------------------------------------------------------------------------
 
     def _add(self, peer: str, link: _Link) -> None:
+        self._reopen.pop(peer, None)
         self._links[peer] = link
-        self._keeper.put(("link", peer), (link.session.stamp, link.role, link.answer))
+        self._keeper.put(("link", peer), (link.session.stamp, link.role, link.answer.frame if link.answer else None))
 
     def _remove(self, peer: str) -> _Link | None:
         link = self._links.pop(peer, None)
@@ -328,16 +370,18 @@ class Links:
                     self._last[peer] = value
                 case ("ended", peer):
                     self._ended[peer] = value
+                case ("closing", peer):
+                    self._closing[peer] = _Repeated(value, now, self._settings)
                 case ("link", peer):
                     stamp, role, answer = value
-                    self._links[peer] = _Link(self._session(records, peer, stamp), role, answer, now, 0)
-                    self._links[peer].patience = self._settings.retransmit
+                    repeated = _Repeated(answer, now, self._settings) if answer is not None else None
+                    self._links[peer] = _Link(self._session(records, peer, stamp), role, repeated)
                     ups.append(Up(peer, role, stamp, (), ()))
         for peer in self._wishes:
             if peer not in self._links:
                 self._reopen[peer] = now
-        for link in self._links.values():
-            link.session.acknowledge_soon(now)
+        for peer in self._links:
+            self.doubt(peer, now)
         return ups
 
     def _session(self, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp) -> Session:
@@ -355,8 +399,8 @@ class Links:
         try:
             self._links[peer].session.send(messages)
         except LimitError:
-            self._replies.append((peer, Close(self._links[peer].session.stamp, Why.UNKNOWN)))
-            return self._drop(peer, now)
+            events = self._end(peer, Why.UNKNOWN, now)
+            return [*events, *self._drop(peer, now)]
         return []
 
     def frames(self, now: int) -> list[tuple[str, Frame]]:
@@ -364,27 +408,23 @@ class Links:
         for peer in [peer for peer, time in self._reopen.items() if now >= time]:
             self._open(peer, now)
         due, self._replies = self._replies, []
-        for peer, opening in self._opening.items():
-            if now >= opening.at:
-                opening.at, opening.patience = self._later(now, opening.patience)
-                due.append((peer, opening.frame))
+        due += [(peer, each.frame) for peer, each in self._repeated() if each.is_due(now)]
         for peer, link in self._links.items():
-            if link.answer is not None and link.at is not None and now >= link.at:
-                link.at, link.patience = self._later(now, link.patience)
-                due.append((peer, link.answer))
-            due.extend((peer, frame) for frame in link.session.frames(now))
+            due += [(peer, frame) for frame in link.session.frames(now)]
         return due
 
-    def _later(self, now: int, patience: int) -> tuple[int, int]:
-        return now + patience, min(2 * patience, self._settings.most_patience)
+    def _repeated(self) -> Iterator[tuple[str, _Repeated]]:
+        yield from self._closing.items()
+        yield from ((peer, opening.question) for peer, opening in self._opening.items())
+        for peer, link in self._links.items():
+            yield from ((peer, each) for each in (link.answer, link.doubt) if each is not None)
 
     @property
     def deadline(self) -> int | None:
         """When :meth:`frames` must be asked again at the latest."""
-        times: list[int | None] = [*self._reopen.values(), *(opening.at for opening in self._opening.values())]
-        for link in self._links.values():
-            times += [link.at, link.session.deadline]
-        return min((time for time in times if time is not None), default=None)
+        times = [*self._reopen.values(), *(each.at for _, each in self._repeated())]
+        times += [time for link in self._links.values() if (time := link.session.deadline) is not None]
+        return min(times, default=None)
 
     @property
     def wishes(self) -> Mapping[str, str]:

@@ -254,7 +254,7 @@ class Node:
                     self.membership.check(peer, [peer])
                     self.links.connect(peer, role.value, self._now)
                 case ports.Disconnect():
-                    self._happened(self.links.disconnect(peer))
+                    self._happened(self.links.disconnect(peer, self._now))
                 case ports.Doubt():
                     self.links.doubt(peer, self._now)
         except CallerError as error:
@@ -263,7 +263,7 @@ class Node:
     def _give_up(self, peer: str, error: PeerError) -> list[Event]:
         """A neighbour that breaks the rules is told so by ending the link; others are not concerned."""
         self._outputs.append(LinkRefused(peer, str(error)))
-        return self.links.disconnect(peer) if peer in self.links.peers else []
+        return self.links.disconnect(peer, self._now) if peer in self.links.peers else []
 
     def _happened(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -329,7 +329,7 @@ class Node:
         while cut := self.membership.to_cut():
             for peer in cut:
                 self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
-                self._happened(self.links.disconnect(peer))
+                self._happened(self.links.disconnect(peer, self._now))
         for peer, members in self.membership.updates():
             self._send(peer, [members])
         for peer, control in self.router.control():

@@ -1,0 +1,238 @@
+"""Links come about, end, and come back, whatever is lost on the way."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+from palio.errors import CallerError
+from palio.link.frames import Accept, Close, Data, Frame, Open, Probe, Refuse, Why
+from palio.link.links import Down, Event, Links, Members, Received, Refused, Up
+from palio.link.session import LinkSettings
+from palio.routing.messages import Message, Spread, Stamp
+
+SETTINGS = LinkSettings(retransmit=10, most_patience=40, acknowledge=3, outbox=5)
+
+
+class Server:
+    """One end, which refuses whom it is told to."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.refuses: dict[str, str] = {}
+        self.stamps = 0
+        self.links = Links(name, self, SETTINGS)
+        self.events: list[Event] = []
+
+    def next_stamp(self) -> Stamp:
+        self.stamps += 1
+        return (self.stamps, self.name, 0)
+
+    def introduction(self) -> tuple[str, Members]:
+        return "as", ((self.name, (0, "", 0)),)
+
+    def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
+        return self.refuses.get(peer)
+
+    def got(self) -> list[Message]:
+        return [message for event in self.events if isinstance(event, Received) for message in event.messages]
+
+    def changes(self) -> list[type[Event]]:
+        return [type(event) for event in self.events if not isinstance(event, Received)]
+
+
+class Pair:
+    """Two servers, and a network that loses what it is told to."""
+
+    def __init__(self) -> None:
+        self.servers = {name: Server(name) for name in ("milan", "rome")}
+        self.milan, self.rome = self.servers.values()
+        self.now = 0
+        self.lost: list[Frame] = []
+
+    def forget(self, name: str) -> None:
+        """A server begins anew and knows nothing."""
+        stamps = self.servers[name].stamps
+        self.servers[name] = Server(name)
+        self.servers[name].stamps = stamps
+        self.milan, self.rome = self.servers["milan"], self.servers["rome"]
+
+    def run(self, lose: type[Frame] | None = None, until: int | None = None) -> None:
+        """Until rest, or some moment; frames of one kind are lost."""
+        for _ in range(2000):
+            flying = [
+                (name, peer, frame) for name, s in self.servers.items() for peer, frame in s.links.frames(self.now)
+            ]
+            for source, target, frame in flying:
+                if lose is not None and isinstance(frame, lose):
+                    self.lost.append(frame)
+                else:
+                    server = self.servers[target]
+                    server.events += server.links.receive(source, frame, self.now)
+            if flying:
+                continue
+            deadlines = [s.links.deadline for s in self.servers.values() if s.links.deadline is not None]
+            if not deadlines or (until is not None and min(deadlines) > until):
+                return
+            self.now = max(self.now + 1, min(deadlines))
+        raise AssertionError("no rest")
+
+    def is_linked(self) -> tuple[bool, bool]:
+        return "rome" in self.milan.links.peers, "milan" in self.rome.links.peers
+
+
+@pytest.fixture
+def pair() -> Pair:
+    made = Pair()
+    made.milan.links.connect("rome", "peer", 0)
+    made.run()
+    return made
+
+
+def test_a_link_comes_about_and_carries_messages(pair: Pair) -> None:
+    assert pair.is_linked() == (True, True)
+    pair.milan.links.send("rome", [Spread(1), Spread(2)], pair.now)
+    pair.rome.links.send("milan", [Spread(3)], pair.now)
+    pair.run()
+    assert pair.rome.got() == [Spread(1), Spread(2)]
+    assert pair.milan.got() == [Spread(3)]
+
+
+@pytest.mark.parametrize("kind", [Open, Accept, Data])
+def test_what_is_lost_at_the_beginning_is_repeated(kind: type[Frame]) -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", "peer", 0)
+    pair.run(lose=kind, until=100)
+    assert pair.lost
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.milan.changes() == pair.rome.changes() == [Up]
+
+
+def test_the_end_of_a_link_is_told_until_it_is_known(pair: Pair) -> None:
+    assert pair.milan.links.disconnect("rome", pair.now) == [Down("rome")]
+    pair.run(lose=Close, until=pair.now + 100)
+    assert pair.is_linked() == (False, True)
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    assert pair.rome.changes() == [Up, Down]
+
+
+def test_who_has_ended_a_link_does_not_get_it_back(pair: Pair) -> None:
+    pair.rome.links.disconnect("milan", pair.now)
+    pair.run()
+    assert pair.is_linked() == (False, False)
+
+
+@pytest.mark.parametrize("name", ["milan", "rome"])
+def test_a_server_that_forgets_gets_its_link_back(pair: Pair, name: str) -> None:
+    pair.forget(name)
+    if name == "milan":
+        pair.milan.links.connect("rome", "peer", pair.now)
+    else:
+        pair.milan.links.doubt("rome", pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    pair.milan.links.send("rome", [Spread(1)], pair.now)
+    pair.run()
+    assert pair.rome.got() == [Spread(1)]
+
+
+def test_both_ask_at_once() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", "peer", 0)
+    pair.rome.links.connect("milan", "peer", 0)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.milan.changes() == pair.rome.changes() == [Up]
+
+
+def test_a_link_that_is_lost_and_found_by_the_other_side_is_not_opened_twice(pair: Pair) -> None:
+    """Milan wants the link, loses it, and before it asks again rome has asked."""
+    stamp = (1, "milan", 0)
+    pair.milan.events += pair.milan.links.receive("rome", Close(stamp, Why.UNKNOWN), pair.now)
+    pair.forget("rome")
+    pair.rome.stamps = 7
+    pair.rome.links.connect("milan", "peer", pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.milan.changes() == [Up, Down, Up]
+
+
+def test_an_old_request_is_no_new_link(pair: Pair) -> None:
+    asked = Open((1, "milan", 0), "peer", "as", ())
+    pair.milan.links.disconnect("rome", pair.now)
+    pair.run()
+    assert pair.rome.links.receive("milan", asked, pair.now) == []
+    assert pair.is_linked() == (False, False)
+
+
+def test_refused() -> None:
+    pair = Pair()
+    pair.rome.refuses["milan"] = "no"
+    pair.milan.links.connect("rome", "peer", 0)
+    pair.run()
+    assert pair.milan.events == [Refused("rome", "no")]
+    assert pair.is_linked() == (False, False)
+    assert pair.milan.links.receive("rome", Refuse((1, "milan", 0), "again"), 0) == []
+
+
+def test_refused_by_the_one_who_asked() -> None:
+    pair = Pair()
+    pair.milan.refuses["rome"] = "no more"
+    pair.milan.links.connect("rome", "peer", 0)
+    pair.run()
+    assert pair.milan.events == [Refused("rome", "no more")]
+    assert pair.is_linked() == (False, False)
+
+
+def test_frames_of_an_old_session_change_nothing(pair: Pair) -> None:
+    old = Data((0, "milan", 0), 0, (Spread(9),), 0)
+    assert pair.rome.links.receive("milan", old, pair.now) == []
+    assert (("milan", Close((0, "milan", 0), Why.UNKNOWN))) in pair.rome.links.frames(pair.now)
+    assert pair.is_linked() == (True, True)
+
+
+def test_too_much_waits(pair: Pair) -> None:
+    pair.milan.events += pair.milan.links.send("rome", [Spread(n) for n in range(6)], pair.now)
+    assert pair.is_linked() == (False, True)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.milan.changes() == pair.rome.changes() == [Up, Down, Up]
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_after_any_luck_both_ends_agree(seed: int) -> None:
+    random = Random(seed)
+    pair = Pair()
+    for _ in range(random.randrange(1, 8)):
+        name, other = random.sample(["milan", "rome"], 2)
+        links = pair.servers[name].links
+        draw = random.random()
+        try:
+            if draw < 0.4:
+                links.connect(other, "peer", pair.now)
+            elif draw < 0.6:
+                pair.servers[name].events += links.disconnect(other, pair.now)
+            elif draw < 0.7:
+                pair.forget(name)
+                pair.servers[other].links.doubt(name, pair.now)
+            elif other in links.peers:
+                links.send(other, [Spread(0)], pair.now)
+        except CallerError:
+            pass
+        lose = random.choice([None, Open, Accept, Data, Close, Refuse, Probe])
+        pair.run(lose=lose, until=pair.now + random.randrange(60))
+    pair.run()
+    one, other_ = pair.is_linked()
+    assert one is other_
+
+
+def test_links_that_cannot_be(pair: Pair) -> None:
+    with pytest.raises(CallerError, match="cannot be linked with itself"):
+        pair.milan.links.connect("milan", "peer", 0)
+    with pytest.raises(CallerError, match="there is a link to 'rome' already"):
+        pair.milan.links.connect("rome", "peer", 0)
+    with pytest.raises(CallerError, match="there is no link to 'bari'"):
+        pair.milan.links.disconnect("bari", 0)
