@@ -120,8 +120,10 @@ class Player:
             self._reconcile(server)
         else:
             self.epoch.is_disturbed = True
-        missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in node.links.wishes]
-        self.cluster.give(server, [ports.Connect(peer, role) for peer, role in missing if peer not in node.links.peers])
+        known = {*node.links.wishes, *node.links.peers}
+        missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
+        self.epoch.is_disturbed |= bool(missing)
+        self.cluster.give(server, [ports.Connect(peer, role) for peer, role in missing])
         self.cluster.give(server, [ports.Attach(name) for name, p in self.parties.items() if p.server == server])
         for other in self.cluster.nodes:
             self.cluster.give(other, [ports.Doubt(server)])
@@ -220,6 +222,8 @@ class Player:
         if not self.cluster.settle(_MOST_EVENTS):
             raise InternalError("the network does not come to rest")
         self._look()
+        for server, node in self.cluster.nodes.items():  # links that were cut will not be asked for again
+            self._wishes[server] = {peer: Role(role) for peer, role in node.links.wishes.items()}
         self.epoch.end = self.moment
         fresh = Epoch(self.moment)
         fresh.first_delivery, fresh.first_hop = len(self.cluster.deliveries), len(self.cluster.hops)
