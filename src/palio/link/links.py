@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
 from palio.errors import CallerError, LimitError, PeerError, brief
@@ -143,6 +144,12 @@ class Links:
         self._ended: dict[str, Stamp] = {}
         """The last link to each neighbour that was ended on purpose."""
         self._replies: list[tuple[str, Frame]] = []
+        self._stirred: dict[str, None] = {}
+        """Neighbours for which something may be due now."""
+        self._planned: dict[str, int] = {}
+        """When to look at a neighbour again."""
+        self._plans: list[tuple[int, str]] = []
+        """The same as a heap, with plans that do not count any more."""
 
     # -- wishes --------------------------------------------------------------------------------------------------------
 
@@ -153,6 +160,7 @@ class Links:
         if peer in self._links or peer in self._opening:
             raise CallerError(f"there is a link to {brief(peer)} already")
         self._wishes[peer] = role
+        self._stirred[peer] = None
         self._keeper.put(("wish", peer), role)
         self._open(peer, now)
 
@@ -161,6 +169,7 @@ class Links:
         if peer not in self._links and peer not in self._wishes:
             raise CallerError(f"there is no link to {brief(peer)}")
         self._give_up(peer)
+        self._stirred[peer] = None
         self._reopen.pop(peer, None)
         return self._end(peer, Why.ENDED, now)
 
@@ -172,6 +181,7 @@ class Links:
     def doubt(self, peer: str, now: int) -> None:
         """Find out whether a neighbour still knows the link, if there is one."""
         link = self._links.get(peer)
+        self._stirred[peer] = None
         if link is not None and link.doubt is None:
             link.doubt = _Repeated(Probe(link.session.stamp), now, self._settings)
 
@@ -201,6 +211,7 @@ class Links:
 
     def receive(self, peer: str, frame: Frame, now: int) -> list[Event]:
         """A frame has come in."""
+        self._stirred[peer] = None
         match frame:
             case Data():
                 return self._data(peer, frame, now)
@@ -382,6 +393,7 @@ class Links:
                 self._reopen[peer] = now
         for peer in self._links:
             self.doubt(peer, now)
+        self._stirred.update(dict.fromkeys([*self._wishes, *self._closing]))
         return ups
 
     def _session(self, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp) -> Session:
@@ -396,6 +408,7 @@ class Links:
 
     def send(self, peer: str, messages: Sequence[Message], now: int) -> list[Event]:
         """Put messages into the sequence of a link. If too many wait, the link is given up and begins anew."""
+        self._stirred[peer] = None
         try:
             self._links[peer].session.send(messages)
         except LimitError:
@@ -405,26 +418,55 @@ class Links:
 
     def frames(self, now: int) -> list[tuple[str, Frame]]:
         """All frames that are due."""
-        for peer in [peer for peer, time in self._reopen.items() if now >= time]:
-            self._open(peer, now)
+        stirred, self._stirred = self._stirred, {}
+        while self._plans and self._plans[0][0] <= now:
+            time, peer = heappop(self._plans)
+            if self._planned.get(peer) == time:
+                stirred[peer] = None
+        for peer in stirred:
+            if self._reopen.get(peer, now + 1) <= now:
+                self._open(peer, now)
         due, self._replies = self._replies, []
-        due += [(peer, each.frame) for peer, each in self._repeated() if each.is_due(now)]
-        for peer, link in self._links.items():
-            due += [(peer, frame) for frame in link.session.frames(now)]
+        for peer in stirred:
+            due += [(peer, each.frame) for each in self._repeated(peer) if each.is_due(now)]
+            if peer in self._links:
+                due += [(peer, frame) for frame in self._links[peer].session.frames(now)]
+            self._plan(peer)
         return due
 
-    def _repeated(self) -> Iterator[tuple[str, _Repeated]]:
-        yield from self._closing.items()
-        yield from ((peer, opening.question) for peer, opening in self._opening.items())
-        for peer, link in self._links.items():
-            yield from ((peer, each) for each in (link.answer, link.doubt) if each is not None)
+    def _repeated(self, peer: str) -> list[_Repeated]:
+        found = []
+        if peer in self._closing:
+            found.append(self._closing[peer])
+        if peer in self._opening:
+            found.append(self._opening[peer].question)
+        link = self._links.get(peer)
+        if link is not None:
+            found += [each for each in (link.answer, link.doubt) if each is not None]
+        return found
+
+    def _plan(self, peer: str) -> None:
+        """Note when to look at a neighbour again."""
+        times = [each.at for each in self._repeated(peer)]
+        if peer in self._reopen:
+            times.append(self._reopen[peer])
+        link = self._links.get(peer)
+        if link is not None and (time := link.session.deadline) is not None:
+            times.append(time)
+        if not times:
+            self._planned.pop(peer, None)
+            return
+        time = min(times)
+        if self._planned.get(peer) != time:
+            self._planned[peer] = time
+            heappush(self._plans, (time, peer))
 
     @property
     def deadline(self) -> int | None:
         """When :meth:`frames` must be asked again at the latest."""
-        times = [*self._reopen.values(), *(each.at for _, each in self._repeated())]
-        times += [time for link in self._links.values() if (time := link.session.deadline) is not None]
-        return min(times, default=None)
+        while self._plans and self._planned.get(self._plans[0][1]) != self._plans[0][0]:
+            heappop(self._plans)
+        return self._plans[0][0] if self._plans else None
 
     @property
     def wishes(self) -> Mapping[str, str]:

@@ -47,6 +47,9 @@ behind rome
         self._links: dict[str, _Link] = {}
         self._latest = 0
         self._touched: dict[str, None] = {}
+        """Servers whose neighbours may have to be told."""
+        self._suspects: dict[str, None] = {}
+        """Servers to which there may now be a second way."""
 
     def known(self) -> dict[str, Stamp]:
         """All servers of the tree as far as they are known here, this one included: what a new neighbour is told."""
@@ -110,13 +113,15 @@ behind rome
         for member, stamp in message.joined:
             link.reached[member] = max(stamp, link.stamp)
             self._latest = max(self._latest, stamp[0])
-            self._touched[member] = None
+            self._touched[member] = self._suspects[member] = None
         for member in message.left:
             link.reached.pop(member, None)
             self._touched[member] = None
 
     def updates(self) -> list[tuple[str, Members]]:
         """What the neighbours have to be told now; it counts as told."""
+        if not self._touched:
+            return []
         touched, self._touched = self._touched, {}
         found = []
         for peer, link in self._links.items():
@@ -134,15 +139,18 @@ behind rome
         return found
 
     def to_cut(self) -> list[str]:
-        """The links that are the youngest of a cycle."""
-        return [peer for peer, link in self._links.items() if self._closes_cycle(peer, link)]
+        """The links that are the youngest of a cycle, as far as that has come out since the last call."""
+        if not self._suspects:
+            return []
+        suspects, self._suspects = self._suspects, {}
+        return [peer for peer, link in self._links.items() if self._closes_cycle(peer, link, suspects)]
 
-    def _closes_cycle(self, peer: str, link: _Link) -> bool:
-        for member, stamp in link.reached.items():
-            if stamp != link.stamp:
+    def _closes_cycle(self, peer: str, link: _Link, suspects: Iterable[str]) -> bool:
+        for member in suspects:
+            if link.reached.get(member) != link.stamp:
                 continue
             other = self._nearest(member, peer)
-            if member == self._server or (other is not None and other < stamp):
+            if member == self._server or (other is not None and other < link.stamp):
                 return True
         return False
 

@@ -219,9 +219,11 @@ class Router(ABC):
 
     def control(self) -> list[tuple[str, list[Control]]]:
         """What the neighbours have to be told, in the order in which it has to be said: make before break."""
-        told: dict[str, list[Control]] = {}
         advertised = self.advertisements.updates()
         subscribed = self.subscriptions.updates()
+        if not advertised and not subscribed:
+            return []
+        told: dict[str, list[Control]] = {}
         for update in advertised:
             told.setdefault(update.peer, []).extend(map(Advertise, update.begun))
         for wanted in subscribed:

@@ -87,6 +87,8 @@ class Table(Generic[E]):
         self._holders: dict[E, Holders] = {}
         self._sides: dict[str, _Side[E]] = {}
         self._by_peer: dict[str, dict[E, None]] = {}
+        self._touched: dict[str, None] = {}
+        """Neighbours that may have to be told something."""
 
     def __len__(self) -> int:
         return len(self._holders)
@@ -130,9 +132,12 @@ class Table(Generic[E]):
 
     def updates(self) -> list[Update[E]]:
         """What has to be told now, by neighbour; it counts as told."""
+        if not self._touched:
+            return []
+        touched, self._touched = self._touched, {}
         found = []
         for peer, side in self._sides.items():
-            if side.touched:
+            if peer in touched:
                 begun = tuple(each for each in side.touched if each in side.tops and each not in side.told)
                 ended = tuple(each for each in side.touched if each in side.told and each not in side.tops)
                 side.touched.clear()
@@ -193,3 +198,4 @@ class Table(Generic[E]):
         )
         if should_be is not (element in side.order):
             (side.put if should_be else side.take)(element)
+            self._touched[peer] = None
