@@ -97,6 +97,12 @@ class Cluster:
         if server in self._disks:
             self._disks[server].crash()
 
+    def lose_disk(self, server: str, parties: Iterable[str]) -> None:
+        """The disk of a server that has died is gone; deliveries to its parties are numbered anew."""
+        self._disks.pop(server, None)
+        for party in parties:
+            self._got.pop(party, None)
+
     def give(self, server: str, inputs: Iterable[Input]) -> None:
         """A server takes input now."""
         node = self.nodes[server]

@@ -143,7 +143,7 @@ class _Story:
         elif alive:
             server = self.random.choice(alive)
             self.dead.append(server)
-            self.step("crash", server=server)
+            self.step("lose" if self.random.random() < 0.2 else "crash", server=server)
 
     def connect(self, child: str) -> None:
         self.linked[child] = self.parents[child]

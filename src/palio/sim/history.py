@@ -17,6 +17,7 @@ Deed = Literal[
     "connect",
     "disconnect",
     "crash",
+    "lose",
     "restart",
     "weather",
     "cut",
@@ -25,7 +26,9 @@ Deed = Literal[
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happens. A *settle* lets everything heal and come to rest, and checks all."""
+    """One thing that happens. *lose* is a crash that takes the disk along; *settle* lets everything heal and come to
+    rest, and checks all.
+    """
 
     wait: int
     """How long after the step before."""

@@ -80,8 +80,8 @@ class Player:
                 self.cluster.network.weather = step.weather or FAIR
             case "cut":
                 self.cluster.network.cut(step.server, step.peer)
-            case "crash":
-                self._crash(step.server)
+            case "crash" | "lose":
+                self._crash(step.server, keeps_disk=self.history.durable and step.do == "crash")
             case "restart":
                 self._restart(step.server)
             case "connect" | "disconnect":
@@ -91,24 +91,24 @@ class Player:
         self._look()
 
     def _start(self, server: str) -> None:
-        life = self._lives.get(server, -1)
-        if life < 0 or not self.history.durable:
-            self._lives[server] = life = life + 1
+        life = self._lives.setdefault(server, 0)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10)
         settings = NodeSettings(server, self.history.architecture, life, links, durable=self.history.durable)
         self.cluster.start(settings)
 
-    def _crash(self, server: str) -> None:
+    def _crash(self, server: str, *, keeps_disk: bool) -> None:
         if server not in self.cluster.nodes:
             return
         self.cluster.crash(server)
-        if self.history.durable:
+        if keeps_disk:
             return
+        self._lives[server] += 1
         self.epoch.is_disturbed = True
         self.epoch.died.add(server)
-        for party in self.parties.values():
-            if party.server == server:
-                party.forget(self.moment)
+        mine = {name: party for name, party in self.parties.items() if party.server == server}
+        self.cluster.lose_disk(server, mine)
+        for party in mine.values():
+            party.forget(self.moment)
         self.unanswered = {key: asked for key, asked in self.unanswered.items() if asked.step.server != server}
 
     def _restart(self, server: str) -> None:
