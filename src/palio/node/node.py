@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from palio.errors import CallerError, PalioError, PeerError, brief
+from palio.errors import CallerError, LimitError, PalioError, PeerError, brief
 from palio.link.links import Down, Event, Links, Received, Refused, Up
 from palio.link.session import LinkSettings
 from palio.model import Notification
 from palio.model.envelope import Envelope, NotificationId
+from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.node import ports
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
@@ -52,6 +53,10 @@ class NodeSettings(NamedTuple):
     """Whether a party may publish only what it has advertised."""
     may_act_for: Mapping[str, frozenset[str]] = {}
     """For whom else a party may subscribe and advertise."""
+    filters_per_party: int = 10_000
+    """Subscriptions, and advertisements, that one party may hold at the same time."""
+    limits: Limits = DEFAULT_LIMITS
+    """What a filter, an advertisement or a notification may be."""
     durable: bool = False
     """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
 
@@ -184,6 +189,7 @@ class Node:
             case ports.Subscribe(filter, wait):
                 if not filter.is_satisfiable():
                     raise UnsatisfiableFilterError(f"nothing can match {brief(str(filter))}")
+                self._check_room(len(filter.constraints), len(self.router.profile(party).filters))
                 self.router.subscribe(party, filter)
                 self._keep_party(party)
                 return wait
@@ -191,6 +197,8 @@ class Node:
                 self.router.unsubscribe(party, filter)
                 self._keep_party(party)
             case ports.Advertise(advertisement, wait):
+                room = len(self.router.profile(party).advertisements)
+                self._check_room(len(advertisement.constraints), room)
                 self.router.advertise(party, advertisement)
                 self._keep_party(party)
                 return wait
@@ -201,6 +209,12 @@ class Node:
                 self._publish(party, notification)
         return False
 
+    def _check_room(self, constraints: int, held: int) -> None:
+        if constraints > self.settings.limits.constraints:
+            raise LimitError("constraints", self.settings.limits.constraints, constraints, "constraints in one filter")
+        if held >= self.settings.filters_per_party:
+            raise LimitError("filters_per_party", self.settings.filters_per_party, held + 1, "filters of one party")
+
     def _keep_party(self, party: str) -> None:
         if self._keeping:
             self._keeping.party(self, party)
@@ -208,6 +222,9 @@ class Node:
     def _publish(self, party: str, notification: Notification) -> None:
         if self.settings.guard and not self.router.announces(party, notification):
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
+        attributes = self.settings.limits.attributes
+        if len(notification) > attributes:
+            raise LimitError("attributes", attributes, len(notification), "attributes in one notification")
         id = NotificationId(self.settings.server, self.settings.incarnation, self.published)
         self.published += 1
         published = _EPOCH + timedelta(microseconds=self._now)

@@ -1,0 +1,227 @@
+"""A node as whoever drives it sees it: requests and answers, refusals, waves, and nothing before it is on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from palio import Advertisement, Filter, Notification
+from palio.errors import CallerError, LimitError, PalioError
+from palio.link.frames import Data, Open
+from palio.model.limits import Limits
+from palio.node import ports
+from palio.node.node import (
+    Node,
+    NodeSettings,
+    NotAdvertisedError,
+    NotAllowedError,
+    UnsatisfiableFilterError,
+)
+from palio.node.ports import Deliver, FromPeer, Input, LinkRefused, LinkUp, Output, Persist, Reply, Request, Send
+from palio.routing.messages import Publish, Subscribe, Unsubscribe
+from palio.routing.router import Role
+
+BROAD, NARROW = Filter.parse("x > 3"), Filter.parse("x > 5")
+
+
+def node(architecture: str = "as", **settings: object) -> Node:
+    return Node(NodeSettings("milan", architecture)._replace(**settings))
+
+
+def ask(made: Node, party: str, operation: ports.Operation, by: str | None = None) -> list[Output]:
+    return made.handle([Request(party, 1, operation, by)], 0)
+
+
+def problem(outputs: Sequence[Output]) -> PalioError | None:
+    replies = [output for output in outputs if isinstance(output, Reply)]
+    assert len(replies) == 1
+    return replies[0].problem
+
+
+def carry(one: Node, other: Node, begin: Sequence[Output], now: int = 0) -> dict[str, list[Output]]:
+    """Hand frames to and fro until there are none; what else the two have said."""
+    nodes = {one.settings.server: one, other.settings.server: other}
+    told: dict[str, list[Output]] = {name: [] for name in nodes}
+    waiting: list[tuple[str, Output]] = [(one.settings.server, output) for output in begin]
+    while waiting:
+        source, output = waiting.pop(0)
+        if isinstance(output, Send) and output.peer in nodes:
+            inputs: list[Input] = [FromPeer(source, output.frame)]
+            waiting += [(output.peer, each) for each in nodes[output.peer].handle(inputs, now)]
+        else:
+            told[source].append(output)
+    return told
+
+
+def joined(architecture: str = "as") -> tuple[Node, Node]:
+    milan, rome = node(architecture), node(architecture, server="rome")
+    told = carry(milan, rome, milan.handle([ports.Connect("rome")], 0))
+    assert told == {"milan": [LinkUp("rome")], "rome": [LinkUp("milan")]}
+    return milan, rome
+
+
+def test_a_subscription_and_a_publication() -> None:
+    made = node("ce")
+    assert problem(ask(made, "me", ports.Subscribe(BROAD))) is None
+    delivery, reply = ask(made, "you", ports.Publish(Notification(x=4)))
+    assert reply == Reply("you", 1)
+    assert isinstance(delivery, Deliver)
+    assert delivery.parties == ("me",)
+    envelope = delivery.notification.envelope
+    assert envelope is not None
+    assert (str(envelope.id), envelope.publisher) == ("milan/0/0", "you")
+
+
+def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
+    made = node("ce", guard=True, filters_per_party=1, limits=Limits(constraints=2, attributes=2))
+    nothing = Filter.parse("x > 3 and x < 2")
+    assert isinstance(problem(ask(made, "me", ports.Subscribe(nothing))), UnsatisfiableFilterError)
+    large = Filter.parse("x > 3 and y any and z any")
+    assert isinstance(problem(ask(made, "me", ports.Subscribe(large))), LimitError)
+    assert problem(ask(made, "me", ports.Subscribe(Filter.parse("x > 3 and y any")))) is None
+    assert isinstance(problem(ask(made, "me", ports.Subscribe(NARROW))), LimitError)
+    assert isinstance(problem(ask(made, "me", ports.Publish(Notification(x=1)))), NotAdvertisedError)
+    assert problem(ask(made, "me", ports.Advertise(Advertisement.parse("x any; y any; ")))) is None
+    assert isinstance(problem(ask(made, "me", ports.Advertise(Advertisement.parse("z any")))), LimitError)
+    assert problem(ask(made, "me", ports.Publish(Notification(x=1, y=2)))) is None
+    assert isinstance(problem(ask(made, "me", ports.Publish(Notification(x=1, y=2, z=3)))), NotAdvertisedError)
+    assert made.published == 1
+    assert list(made.router.subscriptions) == [Filter.parse("x > 3 and y any")]
+
+
+def test_too_many_attributes() -> None:
+    made = node("ce", limits=Limits(attributes=2))
+    assert problem(ask(made, "me", ports.Publish(Notification(x=1, y=2)))) is None
+    assert isinstance(problem(ask(made, "me", ports.Publish(Notification(x=1, y=2, z=3)))), LimitError)
+
+
+def test_acting_for_another_needs_the_right() -> None:
+    made = node("ce", may_act_for={"mailer": frozenset({"mailto:me"})})
+    assert problem(ask(made, "mailto:me", ports.Subscribe(BROAD), by="mailer")) is None
+    assert problem(ask(made, "mailto:me", ports.Subscribe(BROAD), by="mailto:me")) is None
+    assert isinstance(problem(ask(made, "mailto:you", ports.Subscribe(BROAD), by="mailer")), NotAllowedError)
+    assert isinstance(problem(ask(made, "mailto:me", ports.Unsubscribe(BROAD), by="stranger")), NotAllowedError)
+    assert made.router.profile("mailto:me").filters == (BROAD,)
+
+
+def test_an_architecture_that_is_none() -> None:
+    with pytest.raises(CallerError, match="'xx' is none of ce, hs, as, aa, nf"):
+        node("xx")
+
+
+def test_nothing_overtakes_in_one_batch() -> None:
+    milan, rome = joined()
+    carry(rome, milan, ask(rome, "there", ports.Subscribe(NARROW)))
+    inputs: list[Input] = [
+        Request("me", 1, ports.Subscribe(BROAD)),
+        Request("me", 2, ports.Publish(Notification(x=7))),
+        Request("me", 3, ports.Unsubscribe(BROAD)),
+    ]
+    sent = [output.frame for output in milan.handle(inputs, 1) if isinstance(output, Send)]
+    messages = [type(message) for frame in sent if isinstance(frame, Data) for message in frame.messages]
+    assert messages == [Subscribe, Publish, Unsubscribe]
+
+
+def test_a_subscription_that_waits_is_answered_when_it_has_spread() -> None:
+    milan, rome = joined()
+    outputs = ask(milan, "me", ports.Subscribe(BROAD, wait=True))
+    assert not [output for output in outputs if isinstance(output, Reply)]
+    told = carry(milan, rome, outputs)
+    assert told["milan"] == [Reply("me", 1)]
+    assert rome.router.route(Notification(x=4)).peers == ("milan",)
+
+
+def test_a_wave_does_not_wait_for_a_neighbour_that_is_gone() -> None:
+    milan, _ = joined()
+    ask(milan, "me", ports.Subscribe(BROAD, wait=True))
+    assert Reply("me", 1) in milan.handle([ports.Disconnect("rome")], 1)
+
+
+def test_links_that_cannot_be() -> None:
+    milan, rome = joined()
+    assert milan.handle([ports.Connect("rome")], 1) == [
+        LinkRefused("rome", "a link between milan and rome would close a cycle: rome is in the tree, behind rome")
+    ]
+    assert isinstance(milan.handle([ports.Disconnect("bari")], 1)[0], LinkRefused)
+    assert isinstance(milan.handle([ports.Connect("bari", Role.MASTER)], 1)[0], LinkRefused)
+    other = node("hs", server="bari")
+    told = carry(other, rome, other.handle([ports.Connect("rome", Role.MASTER)], 1))
+    assert told["bari"] == [LinkRefused("rome", "rome is as, and bari is hs")]
+
+
+def test_a_neighbour_that_breaks_the_rules_loses_its_link_and_no_other_does() -> None:
+    milan, rome = joined()
+    bari = node(server="bari")
+    carry(bari, milan, bari.handle([ports.Connect("milan")], 0))
+    session = milan.links._links["rome"].session
+    frame = Data(session.stamp, session.expected, (Unsubscribe(BROAD),), session.base)
+    outputs = milan.handle([FromPeer("rome", frame)], 1)
+    assert LinkRefused("rome", "'rome' cannot say Unsubscribe(filter=Filter.parse('x > 3')) now") in outputs
+    assert list(milan.router.peers) == ["bari"]
+    carry(milan, rome, outputs, 1)
+    assert list(rome.router.peers) == []
+
+
+def test_frames_of_strangers_change_nothing() -> None:
+    milan, _ = joined()
+    before = list(milan.router.peers)
+    frame = Data((9, "oslo", 0), 0, (Subscribe(BROAD),), 0)
+    milan.handle([FromPeer("oslo", frame)], 1)
+    assert list(milan.router.peers) == before
+    assert len(milan.router.subscriptions) == 0
+
+
+# -- what is kept ------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_goes_out_before_what_it_depends_on_is_on_disk() -> None:
+    made = node("ce", durable=True)
+    first = ask(made, "me", ports.Subscribe(BROAD))
+    second = ask(made, "me", ports.Publish(Notification(x=4)))
+    assert [type(output) for output in first + second] == [Persist, Persist]
+    assert made.handle([ports.Persisted(1)], 1) == [Reply("me", 1)]
+    reply_and_delivery = made.handle([ports.Persisted(2)], 2)
+    assert {type(output) for output in reply_and_delivery} == {Reply, Deliver}
+
+
+def test_what_depends_on_nothing_new_keeps_its_place() -> None:
+    made = node("ce", durable=True)
+    ask(made, "me", ports.Subscribe(BROAD))
+    refused = ask(made, "me", ports.Subscribe(Filter.parse("x > 3 and x < 2")))
+    assert refused == []
+    assert [each.problem is None for each in made.handle([ports.Persisted(1)], 1) if isinstance(each, Reply)] == [
+        True,
+        False,
+    ]
+
+
+def test_a_node_comes_back_as_what_it_was() -> None:
+    disk: dict[object, object] = {}
+
+    def write(made: Node, outputs: Sequence[Output]) -> list[Output]:
+        out: list[Output] = []
+        for output in outputs:
+            if isinstance(output, Persist):
+                disk.update(output.records)
+                out += write(made, made.handle([ports.Persisted(output.token)], 5))
+            else:
+                out.append(output)
+        return out
+
+    first = node("as", durable=True)
+    write(first, ask(first, "me", ports.Subscribe(BROAD)))
+    write(first, ask(first, "me", ports.Advertise(Advertisement.parse("x any"))))
+    (delivery, _) = write(first, ask(first, "you", ports.Publish(Notification(x=4))))
+    write(first, first.handle([FromPeer("rome", Open((1, "rome", 0), "peer", "as", (("rome", (0, "", 0)),)))], 6))
+    again = Node(first.settings, disk.items(), 9)  # type: ignore[arg-type]
+    assert again.published == 1
+    assert again.router.profile("me") == first.router.profile("me")
+    assert list(again.router.peers) == ["rome"]
+    assert again.router.control() == []
+    assert again.router.subscriptions.told_to("rome") == (BROAD,)
+    assert isinstance(delivery, Deliver)
+    redelivered = again.handle([ports.Attach("me")], 10)
+    assert delivery in redelivered
+    write(again, again.handle([ports.Acknowledge("me", 0)], 11))
+    assert delivery not in again.handle([ports.Attach("me")], 12)
