@@ -25,7 +25,7 @@ from palio.node.ports import (
     Reply,
     Send,
 )
-from palio.routing.messages import Publish
+from palio.routing.messages import Message, Publish, Stamp
 from palio.sim.disk import Disk
 from palio.sim.network import Network
 from palio.sim.scheduler import Scheduler
@@ -163,9 +163,13 @@ class Cluster:
         self.messages += len(fresh)
         if fresh:
             self._highest[key] = frame.first + len(frame.messages)
-        for message in fresh:
-            if isinstance(message, Publish):
-                self.hops.append(Hop(self.scheduler.now, server, peer, message.notification))
+        for number, message in enumerate(fresh, frame.first + known):
+            self._sent(server, peer, number, frame.session, message)
+
+    def _sent(self, server: str, peer: str, number: int, stamp: Stamp, message: Message) -> None:  # noqa: ARG002
+        """A message has set out for the first time."""
+        if isinstance(message, Publish):
+            self.hops.append(Hop(self.scheduler.now, server, peer, message.notification))
 
     def _plan(self, server: str, node: Node) -> None:
         """Wake a node when it wants to be; a plan that was made for an earlier life or moment does nothing."""
