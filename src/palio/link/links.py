@@ -428,10 +428,14 @@ class Links:
                 self._open(peer, now)
         due, self._replies = self._replies, []
         for peer in stirred:
-            due += [(peer, each.frame) for each in self._repeated(peer) if each.is_due(now)]
-            if peer in self._links:
-                due += [(peer, frame) for frame in self._links[peer].session.frames(now)]
-            self._plan(peer)
+            repeated = self._repeated(peer)
+            if repeated:
+                due += [(peer, each.frame) for each in repeated if each.is_due(now)]
+            link = self._links.get(peer)
+            if link is not None:
+                for frame in link.session.frames(now):
+                    due.append((peer, frame))
+            self._plan(peer, repeated, link)
         return due
 
     def _repeated(self, peer: str) -> list[_Repeated]:
@@ -442,22 +446,23 @@ class Links:
             found.append(self._opening[peer].question)
         link = self._links.get(peer)
         if link is not None:
-            found += [each for each in (link.answer, link.doubt) if each is not None]
+            if link.answer is not None:
+                found.append(link.answer)
+            if link.doubt is not None:
+                found.append(link.doubt)
         return found
 
-    def _plan(self, peer: str) -> None:
+    def _plan(self, peer: str, repeated: list[_Repeated], link: _Link | None) -> None:
         """Note when to look at a neighbour again."""
-        times = [each.at for each in self._repeated(peer)]
-        if peer in self._reopen:
-            times.append(self._reopen[peer])
-        link = self._links.get(peer)
-        if link is not None and (time := link.session.deadline) is not None:
-            times.append(time)
-        if not times:
+        time = link.session.deadline if link is not None else None
+        for each in repeated:
+            if time is None or each.at < time:
+                time = each.at
+        if peer in self._reopen and (time is None or self._reopen[peer] < time):
+            time = self._reopen[peer]
+        if time is None:
             self._planned.pop(peer, None)
-            return
-        time = min(times)
-        if self._planned.get(peer) != time:
+        elif self._planned.get(peer) != time:
             self._planned[peer] = time
             heappush(self._plans, (time, peer))
 

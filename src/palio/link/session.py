@@ -74,8 +74,10 @@ class Session:
     @property
     def deadline(self) -> int | None:
         """When :meth:`frames` must be asked again, if nothing happens before."""
-        times = [time for time in (self._resend_at, self._acknowledge_at) if time is not None]
-        return min(times, default=None)
+        resend, acknowledge = self._resend_at, self._acknowledge_at
+        if resend is None or (acknowledge is not None and acknowledge < resend):
+            return acknowledge
+        return resend
 
     @property
     def next(self) -> int:

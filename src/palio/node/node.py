@@ -343,6 +343,8 @@ class Node:
 
     def _tell(self) -> None:
         """Tell the neighbours what has changed; and cut links that close a cycle, until there is none."""
+        if not self.membership.is_touched and not self.router.is_touched:
+            return
         while cut := self.membership.to_cut():
             for peer in cut:
                 self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))

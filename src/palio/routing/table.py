@@ -130,6 +130,11 @@ class Table(Generic[E]):
         for element in self._holders:
             self._place(element, peer)
 
+    @property
+    def is_touched(self) -> bool:
+        """Whether a neighbour may have to be told something."""
+        return bool(self._touched)
+
     def updates(self) -> list[Update[E]]:
         """What has to be told now, by neighbour; it counts as told."""
         if not self._touched:
