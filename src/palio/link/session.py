@@ -13,13 +13,13 @@ from palio.routing.messages import Message, Stamp
 
 
 class LinkSettings(NamedTuple):
-    """How patient a link is; times are in the unit of the clock."""
+    """How patient a link is; times are in microseconds."""
 
-    retransmit: int = 200
+    retransmit: int = 200_000
     """What was not acknowledged for so long is sent again; then it waits twice as long, and so on."""
-    most_patience: int = 6_400
+    most_patience: int = 6_400_000
     """So long at most."""
-    acknowledge: int = 20
+    acknowledge: int = 20_000
     """An acknowledgement waits so long for messages that could carry it."""
     window: int = 256
     """Messages that are on their way at the same time; others wait."""
