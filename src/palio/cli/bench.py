@@ -50,13 +50,44 @@ def covering(as_json: bool, sizes: str, populations: tuple[str, ...]) -> None:
     unknown = [name for name in populations if name not in POPULATIONS]
     if unknown:
         raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(POPULATIONS)}", param_hint="--population")
+    _print(run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes), populations or POPULATIONS), as_json)
+
+
+def _sizes(given: str) -> list[int]:
     try:
-        numbers = [int(size) for size in sizes.split(",")]
+        numbers = [int(size) for size in given.split(",")]
     except ValueError:
         numbers = []
     if not numbers or min(numbers) < 100:
         raise click.BadParameter("give integers of at least 100, separated by commas", param_hint="--sizes")
-    _print(run(lambda step: click.echo(f"  {step}", err=True), numbers, populations or POPULATIONS), as_json)
+    return numbers
+
+
+@bench.command(epilog="Example:  palio bench routing --sizes 25000 --json > routing.json")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--sizes", default="25000,50000,100000", show_default=True, help="Numbers of filters.")
+def routing(as_json: bool, sizes: str) -> None:
+    """A server with full tables: subscriptions a second, and notifications a second beside its index alone.
+
+    "told" is how many messages two neighbours get about the subscriptions; "of half" compares with half as many
+    subscriptions; "of the index" with the rate of its single calls. Takes about ten minutes.
+    """
+    from palio.bench.routing import run
+
+    _print(run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes)), as_json)
+
+
+@bench.command(epilog="Example:  palio bench sim --json > sim.json")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--large", is_flag=True, help="1,000 servers and 100,000 parties; takes minutes and gigabytes.")
+def sim(as_json: bool, large: bool) -> None:
+    """The simulator: messages a second through the real nodes, on random trees of servers.
+
+    Counted are requests of parties, messages between servers, and deliveries; seconds are the processor's.
+    """
+    from palio.bench.simulation import LARGE, SCENARIOS, run
+
+    _print(run(lambda step: click.echo(f"  {step}", err=True), LARGE if large else SCENARIOS), as_json)
 
 
 def _names_of_workloads(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
@@ -249,6 +280,12 @@ _LABELS = {
     "answers": "found",
     "times_walk": "of a walk",
     "times_half": "of half",
+    "per_second": "a second",
+    "of_matcher": "of the\nindex",
+    "architecture": "arch",
+    "server_messages": "server\nmessages",
+    "messages_per_second": "messages/s",
+    "peak_mib": "peak\nMiB",
     "operations_per_second": "a second",
     "microseconds": "µs",
     "times_baseline": "ratio",

@@ -1,0 +1,114 @@
+"""How fast a server takes subscriptions and notifications when its tables are full.
+
+Subscriptions of a population come one by one, from a thousand parties, into a router with two neighbours that is told
+nothing else; what the neighbours have to be told is worked out after each. Notifications are published by a party, in
+batches, at a node without neighbours, beside calls of its index alone. Times are the processor's, for one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from time import process_time
+
+from palio.bench.populations import SUBSCRIPTIONS, subscriptions
+from palio.bench.report import Figure, Report
+from palio.bench.workloads import WORKLOADS
+from palio.matching import FilterIndex
+from palio.model import Filter
+from palio.node import ports
+from palio.node.node import Node, NodeSettings
+from palio.routing.architectures import ARCHITECTURES
+from palio.routing.router import Role
+
+SIZES = (25_000, 50_000, 100_000)
+POPULATIONS = SUBSCRIPTIONS
+_WORKLOADS = ("W1", "W2", "W3", "W4")
+_PARTIES = 1_000
+_EVENTS = 2_000
+_BATCH = 100
+_ROUNDS = 3
+_KEYS = ("population", "operation", "size", "per_second", "seconds", "told", "times_half", "of_matcher")
+
+
+def run(
+    progress: Callable[[str], None] = lambda _: None,
+    sizes: Sequence[int] = SIZES,
+    populations: Sequence[str] = POPULATIONS,
+    workloads: Sequence[str] = _WORKLOADS,
+) -> Report:
+    """Measure everything; ``progress`` is told what comes next."""
+    rows: list[dict[str, Figure]] = []
+    for name in populations:
+        rows += _subscribing(name, sizes, progress)
+    for name in workloads:
+        for size in sizes:
+            progress(f"{name}, {size:,}: notifications")
+            rows += _publishing(name, size)
+    return Report("routing", [dict.fromkeys(_KEYS) | row for row in rows])
+
+
+def _subscribing(population: str, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, Figure]]:
+    filters = list(islice(subscriptions(population), max(sizes)))
+    for filter in filters:
+        hash(filter)  # its canonical form, which is no part of this
+    known: dict[int, float] = {}
+    for size in sorted(sizes):
+        progress(f"{population}, {size:,}: subscriptions")
+        seconds, told = _fill(filters[:size])
+        known[size] = seconds
+        half = known.get(size // 2)
+        yield {
+            "population": population,
+            "operation": "subscribe",
+            "size": size,
+            "per_second": size / seconds,
+            "seconds": seconds,
+            "told": told,
+            "times_half": seconds / half if half else None,
+        }
+
+
+def _fill(filters: Sequence[Filter]) -> tuple[float, int]:
+    """Seconds to take the subscriptions, and how many messages the neighbours get about them."""
+    router = ARCHITECTURES["as"]()
+    for peer in ("rome", "bari"):
+        router.connect(peer, Role.PEER)
+    told = 0
+    begin = process_time()
+    for number, filter in enumerate(filters):
+        router.subscribe(f"p{number % _PARTIES}", filter)
+        told += sum(len(messages) for _, messages in router.control())
+    return process_time() - begin, told
+
+
+def _publishing(workload: str, size: int) -> Iterator[dict[str, Figure]]:
+    filters, events = WORKLOADS[workload].filters(size), WORKLOADS[workload].events(_EVENTS, size=size)
+    node = Node(NodeSettings("milan", "ce"))
+    for number, filter in enumerate(filters):
+        node.router.subscribe(f"p{number}", filter)
+    index = FilterIndex(filters)
+    requests = [ports.Request("object", number, ports.Publish(event)) for number, event in enumerate(events)]
+    batches = [requests[begin : begin + _BATCH] for begin in range(0, len(requests), _BATCH)]
+    matching = _best(lambda: [index.match(event) for event in events])
+    routing = _best(lambda: [node.router.route(event) for event in events])
+    handling = _best(lambda: [node.handle(batch, 0) for batch in batches])
+    for operation, seconds in (("match alone", matching), ("route", routing), ("publish at a node", handling)):
+        yield {
+            "population": workload,
+            "operation": operation,
+            "size": size,
+            "per_second": _EVENTS / seconds,
+            "of_matcher": matching / seconds,
+        }
+
+
+def _best(work: Callable[[], object]) -> float:
+    work()
+    return min(_seconds(work) for _ in range(_ROUNDS))
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    begin = process_time()
+    work()
+    return process_time() - begin

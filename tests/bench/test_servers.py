@@ -1,0 +1,42 @@
+"""The benchmarks of routing and of the simulator, on small scales."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from palio.bench import routing, simulation
+from palio.cli.main import palio
+
+
+def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "_EVENTS", 50)
+    result = CliRunner().invoke(palio, ["bench", "routing", "--sizes", "100,200", "--json"])
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["benchmark"] == "routing"
+    rows = report["results"]
+    subscribed = [row for row in rows if row["operation"] == "subscribe"]
+    assert [row["size"] for row in subscribed] == [100, 200] * len(routing.POPULATIONS)
+    assert all(row["told"] > 0 and row["per_second"] > 0 for row in subscribed)
+    assert all((row["times_half"] is None) == (row["size"] == 100) for row in subscribed)
+    published = [row for row in rows if row["operation"] != "subscribe"]
+    assert [row["operation"] for row in published] == ["match alone", "route", "publish at a node"] * 8
+    assert all(row["of_matcher"] == 1 for row in published[::3])
+
+
+def test_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "SCENARIOS", (simulation.Scenario(4, 20, 30),))
+    result = CliRunner().invoke(palio, ["bench", "sim", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["results"]
+    assert [row["phase"] for row in rows] == ["connect", "subscribe", "publish"] * 5
+    delivered = {row["architecture"]: row["deliveries"] for row in rows if row["phase"] == "publish"}
+    assert all(count > 0 for count in delivered.values())
+    between = {row["architecture"]: row["server_messages"] for row in rows if row["phase"] == "publish"}
+    assert between["ce"] == 0
+    assert between["nf"] == 30 * 3
+    table = CliRunner().invoke(palio, ["bench", "sim"])
+    assert "messages/s" in table.stdout
