@@ -74,7 +74,7 @@ def routing(as_json: bool, sizes: str) -> None:
     """
     from palio.bench.routing import run
 
-    _print(run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes)), as_json)
+    _print(run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes)), as_json, [_ROUTING_TABLE])
 
 
 @bench.command(epilog="Example:  palio bench sim --json > sim.json")
@@ -87,7 +87,8 @@ def sim(as_json: bool, large: bool) -> None:
     """
     from palio.bench.simulation import LARGE, SCENARIOS, run
 
-    _print(run(lambda step: click.echo(f"  {step}", err=True), LARGE if large else SCENARIOS), as_json)
+    report = run(lambda step: click.echo(f"  {step}", err=True), LARGE if large else SCENARIOS)
+    _print(report, as_json, [_SIMULATION_TABLE])
 
 
 def _names_of_workloads(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
@@ -273,6 +274,11 @@ _SPARK_TABLES = [
     (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
     (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
 ]
+_ROUTING_TABLE = ("population", "operation", "size", "per_second", "seconds", "told", "times_half", "of_matcher")
+_SIMULATION_TABLE = (
+    *("architecture", "servers", "parties", "phase", "requests", "server_messages", "deliveries"),
+    *("messages_per_second", "peak_mib"),
+)
 
 _LABELS = {
     "constraints": "n",
@@ -283,7 +289,7 @@ _LABELS = {
     "per_second": "a second",
     "of_matcher": "of the\nindex",
     "architecture": "arch",
-    "server_messages": "server\nmessages",
+    "server_messages": "between\nservers",
     "messages_per_second": "messages/s",
     "peak_mib": "peak\nMiB",
     "operations_per_second": "a second",
