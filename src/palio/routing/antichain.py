@@ -8,7 +8,7 @@ from typing import Generic
 from palio.matching.candidates import E
 from palio.matching.covering import CoveringOrder
 
-_FEW = 16
+_FEW = 64
 """Up to so many elements are compared one by one; an index would cost more than it spares."""
 
 
