@@ -7,8 +7,9 @@ from random import Random
 from palio.sim.history import History, Step
 from palio.sim.network import Weather
 
-FAULTS = ("none", "weather", "links", "crashes", "all")
-"""What may go wrong: nothing; frames below the links; links that come and go; servers that die; everything."""
+FAULTS = ("none", "weather", "links", "cycles", "crashes", "all")
+"""What may go wrong: nothing; frames below the links; links that come and go; links that close a cycle together;
+servers that die; everything but such cycles."""
 
 _SYMBOLS = ("A", "B", "C")
 
@@ -105,7 +106,9 @@ class _Story:
         if self.architecture == "ce" and self.faults not in ("crashes", "all"):
             return
         kinds = {"weather": self.bad_weather, "links": self.relink, "crashes": self.crash}
-        if self.faults in kinds:
+        if self.faults == "cycles":
+            self.race()
+        elif self.faults in kinds:
             kinds[self.faults]()
         elif self.faults == "all":
             self.random.choice(list(kinds.values()))()
@@ -134,6 +137,17 @@ class _Story:
         elif len(self.servers) > 2:  # perhaps one that would close a cycle
             one, other = self.random.sample(self.servers, 2)
             self.step("connect", server=one, peer=other)
+
+    def race(self) -> None:
+        """Two links at the same time, of which neither end knows the other: they may close a cycle together."""
+        if len(self.servers) < 3:
+            return
+        child = self.random.choice(list(self.linked))
+        self.step("disconnect", server=child, peer=self.linked[child])
+        self.step("settle")
+        self.connect(child)
+        one, other = self.random.sample(self.servers, 2)
+        self.step("connect", server=one, peer=other)
 
     def crash(self) -> None:
         alive = [name for name in self.servers if name not in self.dead]

@@ -89,7 +89,7 @@ def _too_much_forgotten(right: _Right) -> _Right:
 # -- how links come and go ---------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(Links, "_data", _SERVERS, ("all", "links", "crashes"))
+@BUGS.plant(Links, "_data", _SERVERS, ("all",))
 def _stale_session(right: _Right) -> _Right:
     """Data of an older link to the same neighbour is taken for data of this one."""
 
@@ -102,7 +102,7 @@ def _stale_session(right: _Right) -> _Right:
     return data
 
 
-@BUGS.plant(Links, "_asked", _SERVERS, ("all", "links"))
+@BUGS.plant(Links, "_asked", _SERVERS, ("all",))
 def _stale_open(right: _Right) -> _Right:
     """An old request for a link that comes once more opens it once more."""
 
@@ -143,19 +143,19 @@ def _close_not_heard(_right: _Right) -> _Right:
 # -- who is in the tree ------------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(Membership, "check", ("as", "aa", "nf"), ("links", "all"))
+@BUGS.plant(Membership, "check", ("as", "aa", "nf"), ("links",))
 def _cycle_not_refused(_right: _Right) -> _Right:
     """A link that would close a cycle is not refused."""
     return lambda _membership, _peer, _members: None
 
 
-@BUGS.plant(Membership, "to_cut", ("as", "aa", "nf"), ("links", "all"))
+@BUGS.plant(Membership, "to_cut", ("as", "aa", "nf"), ("cycles",))
 def _cycle_not_cut(_right: _Right) -> _Right:
     """A cycle that came about is not cut."""
     return lambda _membership: []
 
 
-@BUGS.plant(Membership, "_closes_cycle", ("as", "aa", "nf"), ("links", "all"))
+@BUGS.plant(Membership, "_closes_cycle", ("as", "aa", "nf"), ("cycles",))
 def _wrong_link_cut(_right: _Right) -> _Right:
     """Every link of a cycle is cut by whoever sees the cycle, and not the youngest alone."""
 
@@ -179,7 +179,7 @@ def _departures_not_told(right: _Right) -> _Right:
 # -- the node ----------------------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(Seen, "is_new", ("as", "aa", "nf"), ("links", "all"))
+@BUGS.plant(Seen, "is_new", ("as", "aa", "nf"), ("cycles",))
 def _nothing_is_remembered(_right: _Right) -> _Right:
     """While two links close a cycle, notifications go round in it."""
     return lambda _seen, _origin, _incarnation, _sequence: True
@@ -268,7 +268,7 @@ def _number_given_twice(right: _Right) -> _Right:
     return publish
 
 
-@BUGS.plant(Node, "_received", _SERVERS)
+@BUGS.plant(Node, "_received", _SERVERS, ("weather", "all"))
 def _notifications_in_a_batch_reversed(right: _Right) -> _Right:
     """Messages that came in one frame are taken from its end when all are notifications."""
 

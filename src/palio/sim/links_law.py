@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from palio.node.ports import LinkRefused
+from palio.node.ports import LinkRefused, LinkUp
 from palio.sim.history import Step
 from palio.sim.player import Player
 
@@ -25,7 +25,7 @@ class LinksLaw:
         """Links that were asked for, not ended and not refused; the server that opens comes first."""
         self._steps: list[Step] = []
         """What disturbed the links since the last rest."""
-        self._refusals = 0
+        self._noted = 0
         self._links: set[_Pair] = set()
         """Those that were there at the last rest."""
 
@@ -46,13 +46,14 @@ class LinksLaw:
     def judge(self) -> list[str]:
         """What is wrong with the links now."""
         changes = self._player.cluster.links
-        for _, server, change in changes[self._refusals :]:
+        for _, server, change in changes[self._noted :]:
             if isinstance(change, LinkRefused):
                 self._forget(server, change.peer)
-        self._refusals = len(changes)
+        ups = [(server, change.peer) for _, server, change in changes[self._noted :] if isinstance(change, LinkUp)]
+        self._noted = len(changes)
         nodes = self._player.cluster.nodes
         links = {(server, peer) for server, node in nodes.items() for peer in node.router.peers}
-        problems = [*self._missing(links), *self._changed(links), *self._parted(links)]
+        problems = [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
         self._steps, self._links = [], links
         return problems
 
@@ -83,6 +84,13 @@ class LinksLaw:
         for step in self._steps:
             if trees[step.server] != trees[step.peer]:
                 yield f"{step.server} and {step.peer} were to be in one tree, and are not"
+
+    def _closing(self, ups: list[_Pair]) -> Iterator[str]:
+        """Where every server knows the tree, a link that would close a cycle is refused and never comes up."""
+        trees = _trees(self._player.history.servers, self._links)
+        if all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
+            for server, peer in ups:
+                yield f"the link from {server} to {peer} came up, though it closes a cycle"
 
 
 def _trees(servers: tuple[str, ...], links: set[_Pair]) -> dict[str, str]:

@@ -19,6 +19,9 @@ from palio.sim.record import Epoch, PartyRecord, Publication
 _MOST_EVENTS = 200_000
 """A history of some dozens of steps that needs more events to come to rest never will."""
 
+_PACES = ((64, 256), (1, 1), (2, 4))
+"""Messages in a frame and on their way, by seed: where all travels in one frame, nothing in it can be overtaken."""
+
 
 class Player:
     """One run of a history."""
@@ -79,7 +82,8 @@ class Player:
     def _start(self, server: str) -> None:
         life = self._lives[server] = self._lives.get(server, -1) + 1
         self._published[server] = 0
-        links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10)
+        frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
+        links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
         self.cluster.start(NodeSettings(server, self.history.architecture, life, links))
 
     def _crash(self, server: str) -> None:
