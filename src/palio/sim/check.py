@@ -108,10 +108,11 @@ def _require(given: Sequence[str], allowed: Iterable[str], what: str) -> None:
             raise CallerError(f"{what}: {brief(name)} is none of {', '.join(allowed)}")
 
 
-def check(
+def check(  # noqa: PLR0913 (what to check, and how)
     seeds: Iterable[int],
     architectures: Sequence[str] = tuple(ARCHITECTURES),
     faults: Sequence[str] = FAULTS,
+    *,
     operations: int = OPERATIONS,
     progress: Progress | None = None,
     processes: int | None = None,

@@ -12,7 +12,6 @@ from palio.link.links import Event, Links
 from palio.link.session import Session
 from palio.model import Notification
 from palio.node.node import Node, _Asked, _Passed
-from palio.node.ports import Deliver
 from palio.node.seen import Seen
 from palio.node.waves import Waves
 from palio.routing import messages
@@ -241,20 +240,6 @@ def _wave_overtakes(right: _Right) -> _Right:
 def _wave_waits_for_the_lost(_right: _Right) -> _Right:
     """A wave waits for ever for the answer of a neighbour that is gone."""
     return lambda _waves, _peer, _is_void=None: []
-
-
-@BUGS.plant(Node, "_forward", ("as", "aa", "hs"))
-def _notification_overtakes_control(_right: _Right) -> _Right:
-    """A notification is passed on before the neighbours were told what came before it."""
-
-    def forward(node: Node, notification: Notification, source: str | None) -> None:
-        route = node.router.route(notification, source)
-        if route.parties:
-            node._outputs.append(Deliver(route.parties, notification))
-        for peer in route.peers:
-            node._send(peer, [messages.Publish(notification)])
-
-    return forward
 
 
 @BUGS.plant(Node, "_publish", ("ce", "hs", "as", "aa", "nf"))

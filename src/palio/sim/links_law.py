@@ -14,6 +14,16 @@ from palio.sim.player import Player
 
 _Pair = tuple[str, str]
 _DISTURBING = ("connect", "disconnect", "crash")
+_GOOD_REASONS = (
+    "a cycle",
+    "in a hierarchy a neighbour is",
+    "has a master already",
+    "a centralized service has no",
+    "there is a link to",
+    "there is no link to",
+    "cannot be linked with itself",
+)
+"""Why links may be refused. All other reasons say that a neighbour has broken the rules, and none of ours does."""
 
 
 class LinksLaw:
@@ -45,15 +55,20 @@ class LinksLaw:
 
     def judge(self) -> list[str]:
         """What is wrong with the links now."""
-        changes = self._player.cluster.links
-        for _, server, change in changes[self._noted :]:
-            if isinstance(change, LinkRefused):
-                self._forget(server, change.peer)
-        ups = [(server, change.peer) for _, server, change in changes[self._noted :] if isinstance(change, LinkUp)]
-        self._noted = len(changes)
+        fresh = [(server, change) for _, server, change in self._player.cluster.links[self._noted :]]
+        self._noted += len(fresh)
+        refused = [(server, change.peer, change.reason) for server, change in fresh if isinstance(change, LinkRefused)]
+        for server, peer, _ in refused:
+            self._forget(server, peer)
+        ups = [(server, change.peer) for server, change in fresh if isinstance(change, LinkUp)]
         nodes = self._player.cluster.nodes
         links = {(server, peer) for server, node in nodes.items() for peer in node.router.peers}
-        problems = [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
+        problems = [
+            f"{server} gave up the link to {peer}: {reason}"
+            for server, peer, reason in refused
+            if not any(good in reason for good in _GOOD_REASONS)
+        ]
+        problems += [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
         self._steps, self._links = [], links
         return problems
 

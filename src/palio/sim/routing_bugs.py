@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from palio.model import Filter, Notification
 from palio.routing.antichain import Antichain
@@ -88,15 +89,15 @@ def _no_split_horizon(_right: _Right) -> _Right:
 @BUGS.plant(Router, "control", TREES, ("none", "weather"))
 def _break_before_make(right: _Right) -> _Right:
     """Cancellations are told at once, and what takes their place only when there is something else to do."""
-    late: dict[int, dict[str, list[Control]]] = {}
+    late: WeakKeyDictionary[Router, dict[str, list[Control]]] = WeakKeyDictionary()
 
     def control(router: Router) -> _Told:
-        told = late.pop(id(router), {})
+        told = late.pop(router, {})
         for peer, said in right(router):
             ended = [each for each in said if isinstance(each, Unsubscribe)]
-            begun = [each for each in said if isinstance(each, Subscribe)]
+            begun: list[Control] = [each for each in said if isinstance(each, Subscribe)]
             if ended and begun:
-                late.setdefault(id(router), {})[peer] = begun
+                late.setdefault(router, {})[peer] = begun
                 said = [each for each in said if not isinstance(each, Subscribe)]  # noqa: PLW2901
             told.setdefault(peer, []).extend(said)
         return list(told.items())
@@ -257,10 +258,7 @@ def _copy_for_each_filter(right: _Right) -> _Right:
     def route(router: Router, notification: Notification, source: str | None = None) -> Route:
         found: Route = right(router, notification, source)
         copies = [
-            party
-            for party in found.parties
-            for filter in router.profile(party).filters
-            if filter.matches(notification)
+            party for party in found.parties for filter in router.profile(party).filters if filter.matches(notification)
         ]
         return found._replace(parties=tuple(copies))
 

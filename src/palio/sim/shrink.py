@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from palio.sim.check import Case, Progress, workers
 from palio.sim.history import History, Step
 from palio.sim.run import run
 
@@ -106,3 +107,18 @@ def shrink(history: History, most_runs: int = _MOST_RUNS, most_seconds: float = 
         steps = (*steps, Step(0, "settle"))
     shrinker = Shrinker(lambda candidate: bool(run(candidate).violations), most_runs, most_seconds)
     return shrinker.shrink(_with(history, steps))
+
+
+def shrink_all(cases: Sequence[Case], progress: Progress | None = None, processes: int | None = None) -> list[History]:
+    """The small histories of several cases, spread over all cores."""
+    found = []
+    with workers(processes, len(cases)) as each_of:
+        for small in each_of(_shrink_case, cases):
+            found.append(small)
+            if progress is not None:
+                progress(len(found), len(cases))
+    return found
+
+
+def _shrink_case(case: Case) -> History:
+    return shrink(case.history())
