@@ -88,7 +88,7 @@ def _too_much_forgotten(right: _Right) -> _Right:
 # -- how links come and go ---------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(Links, "_data", _SERVERS, ("all",))
+@BUGS.plant(Links, "_data", _SERVERS, ("races",))
 def _stale_session(right: _Right) -> _Right:
     """Data of an older link to the same neighbour is taken for data of this one."""
 
@@ -101,7 +101,7 @@ def _stale_session(right: _Right) -> _Right:
     return data
 
 
-@BUGS.plant(Links, "_asked", _SERVERS, ("all",))
+@BUGS.plant(Links, "_asked", _SERVERS, ("all", "races"))
 def _stale_open(right: _Right) -> _Right:
     """An old request for a link that comes once more opens it once more."""
 
@@ -148,13 +148,13 @@ def _cycle_not_refused(_right: _Right) -> _Right:
     return lambda _membership, _peer, _members: None
 
 
-@BUGS.plant(Membership, "to_cut", ("as", "aa", "nf"), ("cycles",))
+@BUGS.plant(Membership, "to_cut", ("as", "nf"), ("races",))
 def _cycle_not_cut(_right: _Right) -> _Right:
     """A cycle that came about is not cut."""
     return lambda _membership: []
 
 
-@BUGS.plant(Membership, "_closes_cycle", ("as", "aa", "nf"), ("cycles",))
+@BUGS.plant(Membership, "_closes_cycle", ("as", "aa", "nf"), ("races",))
 def _wrong_link_cut(_right: _Right) -> _Right:
     """Every link of a cycle is cut by whoever sees the cycle, and not the youngest alone."""
 
@@ -178,7 +178,7 @@ def _departures_not_told(right: _Right) -> _Right:
 # -- the node ----------------------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(Seen, "is_new", ("as", "aa", "nf"), ("cycles",))
+@BUGS.plant(Seen, "is_new", ("nf",), ("races",))
 def _nothing_is_remembered(_right: _Right) -> _Right:
     """While two links close a cycle, notifications go round in it."""
     return lambda _seen, _origin, _incarnation, _sequence: True
@@ -196,7 +196,7 @@ def _only_the_latest_is_remembered(_right: _Right) -> _Right:
     return is_new
 
 
-@BUGS.plant(Waves, "answered", ("as", "aa"))
+@BUGS.plant(Waves, "answered", ("as",), ("races",))
 def _first_answer_counts(right: _Right) -> _Right:
     """A wave counts as come back when the first neighbour has answered."""
 
@@ -222,7 +222,7 @@ def _wave_not_passed_on(right: _Right) -> _Right:
     return spread
 
 
-@BUGS.plant(Node, "_spread", TREES)
+@BUGS.plant(Node, "_spread", ("hs", "as"), ("races",))
 def _wave_overtakes(right: _Right) -> _Right:
     """A wave goes out before what it is to follow."""
 
