@@ -90,7 +90,7 @@ def test_sums_by_architecture_do_not_depend_on_processes() -> None:
     total = alone.total()
     assert total.operations == sum(each.operations for each in outcomes)
     assert total.deliveries == sum(each.deliveries for each in outcomes)
-    assert total.faults["crash"] == sum(each.faults.get("crash", 0) for each in outcomes) == 0
+    assert total.faults["drop"] == sum(each.faults.get("drop", 0) for each in outcomes) > 0
     assert alone.failures == ()
     assert check(range(4), ["ce", "aa"], processes=2) == alone
 
@@ -123,7 +123,7 @@ def test_digests_are_the_same_under_any_hash_seed() -> None:
         for seed in ("1", "2")
     ]
     assert told[0] == told[1]
-    assert len(set(told[0].split()[1::2])) == 24
+    assert len(set(told[0].split()[1::2])) == 24, "each run has its own"
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)

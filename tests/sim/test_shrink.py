@@ -21,8 +21,8 @@ from palio.sim.stored import read, write
     ("bug", "case", "most"),
     [
         ("copy-for-each-filter", Case("ce", "none", 0, 60), 4),
-        ("not-sent-up", Case("hs", "all", 1, 60), 5),
-        ("covering-reversed", Case("as", "weather", 0, 60), 4),
+        ("not-sent-up", Case("hs", "none", 0, 60), 5),
+        ("covering-reversed", Case("as", "weather", 0, 60), 6),
         ("never-sent-again", Case("as", "weather", 1, 60), 6),
         ("not-opened-again", Case("hs", "crashes", 0, 60), 4),
     ],

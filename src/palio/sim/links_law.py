@@ -14,8 +14,9 @@ from palio.sim.player import Player
 
 _Pair = tuple[str, str]
 _DISTURBING = ("connect", "disconnect", "crash")
+_CYCLE = "a cycle"
 _GOOD_REASONS = (
-    "a cycle",
+    _CYCLE,
     "in a hierarchy a neighbour is",
     "has a master already",
     "a centralized service has no",
@@ -69,6 +70,7 @@ class LinksLaw:
             if not any(good in reason for good in _GOOD_REASONS)
         ]
         problems += [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
+        problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
         self._steps, self._links = [], links
         return problems
 
@@ -106,6 +108,15 @@ class LinksLaw:
         if all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
             for server, peer in ups:
                 yield f"the link from {server} to {peer} came up, though it closes a cycle"
+
+    def _no_cycle(self, links: set[_Pair], refused: list[_Pair]) -> Iterator[str]:
+        """A link is refused because of a cycle only where there is another way."""
+        if any(step.do == "disconnect" for step in self._steps):
+            return  # there may have been one
+        trees = _trees(self._player.history.servers, links)
+        for server, peer in refused:
+            if trees[server] != trees[peer]:
+                yield f"{server} has no link to {peer} because of a cycle, and there is none"
 
 
 def _trees(servers: tuple[str, ...], links: set[_Pair]) -> dict[str, str]:

@@ -51,9 +51,10 @@ def catch_all(
     operations: int = OPERATIONS,
     progress: Progress | None = None,
     processes: int | None = None,
-    names: Sequence[str] = tuple(PLANTED),
+    names: Sequence[str] | None = None,
 ) -> list[Catch]:
-    """Look for all planted bugs, spread over all cores."""
+    """Look for planted bugs, all of them if none are named, spread over all cores."""
+    names = list(PLANTED) if names is None else names
     found = []
     with workers(processes, len(names)) as each_of:
         for each in each_of(partial(catch, seeds=seeds, operations=operations), names):
