@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from palio.cli import sim_report
 from palio.cli.main import palio
 from palio.sim import planted
 from palio.sim.check import Case
@@ -78,6 +79,14 @@ def test_violations_are_stored_small_and_replayed(tmp_path: Path) -> None:
     assert replayed.exit_code == as_json.exit_code == 1
     assert "Violated, as found at step 3:" in replayed.stdout
     assert json.loads(as_json.stdout)["violations"]
+
+
+def test_many_violations_are_told_briefly(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sim_report, "_MOST_FAILURES", 1)
+    with PLANTED["copy-for-each-filter"].planted():
+        result = check("--seeds", "3", "--arch", "ce", "--faults", "none", "--out", tmp_path)
+    assert "and 2 more histories; --json has all" in result.stdout
+    assert "ce-none-1:" not in result.stdout
 
 
 def test_planted_bugs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -20,6 +20,8 @@ from palio.sim.check import Report, Sums
 from palio.sim.planted import Catch
 from palio.sim.replay import Scene, Story
 
+_MOST_FAILURES = 20
+"""Histories that violate something and are shown; often they have one cause."""
 _MOST_TOLD = 5
 """Violations of one history that are shown."""
 
@@ -43,10 +45,12 @@ def show(report: Report, caught: Sequence[Catch] | None, stored: Sequence[Path])
     console.print(_table(report))
     if caught is not None:
         _show_planted(console, caught)
-    for failure in report.failures:
+    for failure in report.failures[:_MOST_FAILURES]:
         more = len(failure.outcome.violations) - 1
         text = f"{failure.case}: {failure.outcome.violations[0]}" + (f" (and {more} more)" if more else "")
         console.print(Text(text, style="red"), soft_wrap=True)
+    if len(report.failures) > _MOST_FAILURES:
+        console.print(f"and {len(report.failures) - _MOST_FAILURES:,} more histories; --json has all")
     if stored:
         console.print("\nThe smallest histories that were found; each is told step by step by:")
     for path in stored:
