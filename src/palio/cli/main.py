@@ -11,6 +11,7 @@ from palio import __version__
 _COMMANDS = {
     "bench": "palio.cli.bench:bench",
     "match": "palio.cli.match:match",
+    "sim": "palio.cli.sim:sim",
     "tour": "palio.cli.tour:tour",
 }
 """Where each command lives; loading them one by one keeps the start quick."""

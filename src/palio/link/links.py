@@ -59,7 +59,10 @@ class Host(Protocol):
         """The architecture, and the servers of the tree."""
 
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
-        """Why there cannot be a link to such a neighbour, if so."""
+        """Why there cannot be a link to such a neighbour, if so.
+
+        The architecture is not known when a neighbour has accepted.
+        """
 
 
 class _Repeated:
@@ -270,15 +273,14 @@ class Links:
         if last is not None and _age(stamp) <= _age(last):
             self._reply_unknown(peer, stamp)
             return []
-        events: list[Event] = []
         if link is not None:
             if link.session.stamp[1] == self._server:
                 self.doubt(peer, now)  # if the neighbour has forgotten this link it will say so
                 return []
-            events += self._drop(peer, now)  # it has opened the old one, too, and so knows that it is no more
+            return self._drop(peer, now)  # it has opened the old one, too, and lost it; it will ask again
         if opening is not None:
             if opening.frame.session < stamp:
-                return events  # both have asked; the older request counts
+                return []  # both have asked; the older request counts
             del self._opening[peer]
         self._last[peer] = stamp
         self._keeper.put(("last", peer), stamp)
@@ -286,12 +288,12 @@ class Links:
         reason = self._host.refusal(peer, role, frame.architecture, frame.members)
         if reason is not None:
             self._replies.append((peer, Refuse(stamp, reason)))
-            return events
+            return []
         _, members = self._host.introduction()
         answer = Accept(stamp, members)
         session = Session(stamp, self._settings)
         self._add(peer, _Link(session, role, _Repeated(answer, now, self._settings)))
-        return [*events, Up(peer, role, stamp, frame.members, members)]
+        return [Up(peer, role, stamp, frame.members, members)]
 
     def _accepted(self, peer: str, frame: Accept, now: int) -> list[Event]:
         opening = self._opening.get(peer)

@@ -227,6 +227,7 @@ class Node:
             raise LimitError("attributes", attributes, len(notification), "attributes in one notification")
         id = NotificationId(self.settings.server, self.settings.incarnation, self.published)
         self.published += 1
+        self._is_new(id)  # while there is a cycle it may come back
         published = _EPOCH + timedelta(microseconds=self._now)
         self._forward(notification.with_envelope(Envelope(id, published, party)), None)
 
@@ -252,12 +253,17 @@ class Node:
     def refusal(
         self, peer: str, role: str, architecture: str | None, members: tuple[tuple[str, Stamp], ...]
     ) -> str | None:
-        """For links: why there cannot be one to such a neighbour, if so."""
+        """For links: why there cannot be one to such a neighbour, if so.
+
+        A cycle is refused by the one that is asked. If it has come about meanwhile, it is cut like any other, so that
+        it is not cut twice.
+        """
         if architecture is not None and architecture != self.router.name:
             return f"{self.settings.server} is {self.router.name}, and {peer} is {architecture}"
         try:
             self.router.check_neighbour(Role(role))
-            self.membership.check(peer, (member for member, _ in members))
+            if architecture is not None:
+                self.membership.check(peer, (member for member, _ in members))
         except CallerError as error:
             return str(error)
         return None
@@ -318,11 +324,7 @@ class Node:
                 envelope = notification.envelope
                 if envelope is None:
                     raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-                id = envelope.id
-                if self.seen.is_new(id.origin, id.incarnation, id.sequence):
-                    if self._keeping:
-                        state = self.seen.state(id.origin, id.incarnation)
-                        self._keeping.journal.put(("seen", id.origin, id.incarnation), state)
+                if self._is_new(envelope.id):
                     self._forward(notification, peer)
             case messages.Members():
                 self.membership.receive(peer, message)
@@ -338,6 +340,13 @@ class Node:
                     self._keeping.held(peer, message)
             case _:
                 raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
+
+    def _is_new(self, id: NotificationId) -> bool:
+        is_new = self.seen.is_new(id.origin, id.incarnation, id.sequence)
+        if is_new and self._keeping:
+            state = self.seen.state(id.origin, id.incarnation)
+            self._keeping.journal.put(("seen", id.origin, id.incarnation), state)
+        return is_new
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 

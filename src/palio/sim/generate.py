@@ -7,8 +7,9 @@ from random import Random
 from palio.sim.history import History, Step
 from palio.sim.network import Weather
 
-FAULTS = ("none", "weather", "links", "crashes", "all")
-"""What may go wrong: nothing; frames below the links; links that come and go; servers that die; everything."""
+FAULTS = ("none", "weather", "links", "races", "crashes", "all")
+"""What may go wrong: nothing; frames below the links; links that come and go; things that happen at the same time as
+others that they should wait for; servers that die; everything but such races."""
 
 _SYMBOLS = ("A", "B", "C")
 
@@ -68,7 +69,7 @@ class _Story:
         for _ in range(operations):
             self.operate()
         self.step("settle")
-        durable = self.random.random() < 0.5
+        durable = self.random.random() < (0.5 if self.faults in ("crashes", "all") else 0.1)
         return History(self.architecture, self.seed, tuple(self.servers), tuple(self.steps), durable)
 
     def step(self, do: str, **what: object) -> None:
@@ -106,7 +107,9 @@ class _Story:
         if self.architecture == "ce" and self.faults not in ("crashes", "all"):
             return
         kinds = {"weather": self.bad_weather, "links": self.relink, "crashes": self.crash}
-        if self.faults in kinds:
+        if self.faults == "races":
+            self.random.choice([self.close_cycle, self.reopen, self.probe])()
+        elif self.faults in kinds:
             kinds[self.faults]()
         elif self.faults == "all":
             self.random.choice(list(kinds.values()))()
@@ -135,6 +138,38 @@ class _Story:
         elif len(self.servers) > 2:  # perhaps one that would close a cycle
             one, other = self.random.sample(self.servers, 2)
             self.step("connect", server=one, peer=other)
+
+    def close_cycle(self) -> None:
+        """Two links at the same time, of which neither end knows the other: they may close a cycle together."""
+        if len(self.servers) < 3:
+            return
+        child, subscriber, *pair = self.random.choice(list(self.linked)), *self.random.sample(self.servers, 3)
+        self.step("subscribe", text="x any", server=subscriber, party=f"{subscriber}/p0")
+        self.step("disconnect", server=child, peer=self.linked[child])
+        self.step("settle")
+        for one, other in ((child, self.linked[child]), pair):
+            self.steps.append(Step(self.random.choice([0, 5]), "connect", one, peer=other))
+        self.publish_everywhere(8)
+
+    def reopen(self) -> None:
+        """A link ends and begins again while frames of it are still under way."""
+        child = self.random.choice(list(self.linked))
+        self.step("weather", weather=Weather(duplicate=0.3, reorder=0.3))
+        self.party()
+        for do in ("disconnect", "connect"):
+            self.steps.append(Step(self.random.choice([0, 5]), do, child, peer=self.linked[child]))
+
+    def probe(self) -> None:
+        """A subscription of which its party waits to hear that it has spread, and publications just after that."""
+        self.step("settle")
+        server = self.random.choice(self.servers)
+        self.step("subscribe", text="x any", spread=True, server=server, party=f"{server}/p0")
+        self.publish_everywhere(12)
+
+    def publish_everywhere(self, times: int) -> None:
+        for _ in range(times):
+            server = self.random.choice(self.servers)
+            self.steps.append(Step(self.random.choice([0, 5, 30]), "publish", server, f"{server}/p1", "x = 1"))
 
     def crash(self) -> None:
         alive = [name for name in self.servers if name not in self.dead]

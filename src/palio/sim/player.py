@@ -20,6 +20,9 @@ from palio.sim.record import Change, Epoch, PartyRecord, Publication
 _MOST_EVENTS = 200_000
 """A history of some dozens of steps that needs more events to come to rest never will."""
 
+_PACES = ((64, 256), (1, 1), (2, 4))
+"""Messages in a frame and on their way, by seed: where all travels in one frame, nothing in it can be overtaken."""
+
 
 class Asked(NamedTuple):
     """A request that has not been answered."""
@@ -92,7 +95,8 @@ class Player:
 
     def _start(self, server: str) -> None:
         life = self._lives.setdefault(server, 0)
-        links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10)
+        frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
+        links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
         settings = NodeSettings(server, self.history.architecture, life, links, durable=self.history.durable)
         self.cluster.start(settings)
 

@@ -1,0 +1,137 @@
+"""``palio sim``: random histories of simulated networks, judged by the law, and stored ones told again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from palio.errors import PalioError
+
+if TYPE_CHECKING:  # the help must not wait for the simulator
+    from palio.sim.check import Case, Report
+
+_VIOLATED = 1
+_MOST_SHRUNK = 3
+"""Of each architecture so many violating histories are made small and stored; more of them rarely tell more."""
+
+
+class _UnusableError(click.ClickException):
+    """What was given cannot be used; the code tells that apart from a violation."""
+
+    exit_code = 2
+
+
+@click.group()
+def sim() -> None:
+    """Simulate networks of servers, and see whether they keep what is promised."""
+
+
+@contextmanager
+def _errors_in_a_line() -> Iterator[None]:
+    try:
+        yield
+    except PalioError as error:
+        raise _UnusableError(str(error).partition("\n")[0]) from error
+
+
+@sim.command(epilog="Example:  palio sim check --seeds 500 --arch hs,as")
+@click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, help="How many, beginning with 0.")
+@click.option("--arch", metavar="NAMES", help="Architectures, with commas.  [default: ce,hs,as,aa,nf]")
+@click.option("--faults", metavar="NAMES", help="none, weather, links, races, crashes, all; default: each of them.")
+@click.option("--ops", type=click.IntRange(1), default=60, show_default=True, help="Operations of a history.")
+@click.option("--planted", is_flag=True, help="See, too, whether bugs planted into the code are found in 200 seeds.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("build/sim"),
+    show_default=True,
+    help="Where histories that violate something go.",
+)
+@click.option("--processes", type=click.IntRange(1), help="How many work at a time.  [default: one for each core]")
+def check(  # noqa: PLR0913 (one for each option)
+    *,
+    seeds: int,
+    arch: str | None,
+    faults: str | None,
+    ops: int,
+    planted: bool,
+    as_json: bool,
+    out: Path,
+    processes: int | None,
+) -> None:
+    """Play random histories and judge them: deliveries, their order, tables, links, answers.
+
+    Each seed gives one history for each architecture; the kinds of faults take turns with the seeds, so that 500 seeds
+    are 500 histories of each architecture, with every kind of faults in its turn. The same seed gives the same history
+    on every machine and for any number of processes.
+
+    Histories that violate something are made small and stored, three of each architecture at most. Then, or if a
+    planted bug is not found, the command ends with code 1.
+    """
+    with _errors_in_a_line():
+        from palio.cli import sim_report
+        from palio.routing.architectures import ARCHITECTURES
+        from palio.sim import check as checker
+        from palio.sim.generate import FAULTS
+
+        names, kinds = _names(arch, tuple(ARCHITECTURES)), _names(faults, FAULTS)
+        with sim_report.progress("Histories") as tell:
+            report = checker.check(range(seeds), names, kinds, operations=ops, progress=tell, processes=processes)
+        caught = None
+        if planted:
+            from palio.sim.planted import catch_all
+
+            with sim_report.progress("Planted bugs") as tell:
+                caught = catch_all(operations=ops, progress=tell, processes=processes)
+        stored = _stored(report, out, processes)
+    show = sim_report.show_json if as_json else sim_report.show
+    show(report, caught, stored)
+    if report.failures or (caught is not None and any(each.case is None for each in caught)):
+        raise click.exceptions.Exit(_VIOLATED)
+
+
+def _names(given: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
+    if given is None:
+        return usual
+    return tuple(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
+
+
+def _stored(report: Report, out: Path, processes: int | None) -> list[Path]:
+    """Make some of the violating histories small, and write them to files."""
+    from palio.cli.sim_report import progress
+    from palio.sim.shrink import shrink_all
+    from palio.sim.stored import write
+
+    by_architecture: dict[str, list[Case]] = {}
+    for failure in report.failures:
+        by_architecture.setdefault(failure.case.architecture, []).append(failure.case)
+    cases = [case for found in by_architecture.values() for case in found[:_MOST_SHRUNK]]
+    if not cases:
+        return []
+    with progress("Making histories small") as tell:
+        small = shrink_all(cases, tell, processes)
+    return [write(history, out, str(case)) for case, history in zip(cases, small, strict=True)]
+
+
+@sim.command(epilog="Example:  palio sim replay build/sim/as-links-17.json --json")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print the story as JSON.")
+def replay(file: Path, as_json: bool) -> None:
+    """Tell a stored history step by step: what was done, what followed, and what was violated.
+
+    Ends with code 1 if something was violated, and with 2 if FILE holds no history.
+    """
+    with _errors_in_a_line():
+        from palio.cli import sim_report
+        from palio.sim.replay import replay as play
+        from palio.sim.stored import read
+
+        story = play(read(file))
+    (sim_report.tell_json if as_json else sim_report.tell)(story)
+    if story.outcome.violations:
+        raise click.exceptions.Exit(_VIOLATED)

@@ -1,0 +1,113 @@
+"""Planted bugs of what is kept: records that are not written, not read, or too late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from palio.link.links import Links
+from palio.model import Notification
+from palio.node.journal import Record
+from palio.node.keeping import Keeping
+from palio.node.mail import Mail
+from palio.node.node import Node
+from palio.node.ports import Output, Persist
+from palio.node.waves import Waves
+from palio.routing.membership import Membership
+from palio.routing.messages import Control, Stamp
+from palio.sim.bugs import TREES, Bugs
+
+BUGS = Bugs()
+_Right = Callable[..., Any]
+_ALL = ("ce", "hs", "as", "aa", "nf")
+_SERVERS = ("hs", "as", "aa", "nf")
+_CRASHES = ("crashes", "all")
+
+
+@BUGS.plant(Node, "_hold", _ALL, _CRASHES)
+def _acknowledged_before_persisted(_right: _Right) -> _Right:
+    """What is said does not wait until what it depends on is on disk."""
+
+    def hold(node: Node, keeping: Keeping, outputs: list[Output]) -> list[Output]:
+        records = keeping.finish(node)
+        if not records:
+            return outputs
+        node._token += 1
+        return [*outputs, Persist(node._token, records)]
+
+    return hold
+
+
+@BUGS.plant(Keeping, "party", _ALL, _CRASHES)
+def _parties_not_kept(_right: _Right) -> _Right:
+    """What parties hold is not written."""
+    return lambda _keeping, _node, _name: None
+
+
+@BUGS.plant(Keeping, "held", TREES, _CRASHES)
+def _tables_not_kept(_right: _Right) -> _Right:
+    """What neighbours hold is not written."""
+
+    def held(_keeping: Keeping, _peer: str, _message: Control) -> None:
+        return None
+
+    return held
+
+
+@BUGS.plant(Keeping, "gone", TREES, ("all",))
+def _tables_of_the_gone_kept(_right: _Right) -> _Right:
+    """What a neighbour held stays on disk when its link has ended."""
+    return lambda _keeping, _node, _peer: None
+
+
+@BUGS.plant(Links, "keep", _SERVERS, _CRASHES)
+def _outbox_not_kept(_right: _Right) -> _Right:
+    """How far the sequences of links have come is not written."""
+    return lambda _links: None
+
+
+@BUGS.plant(Links, "_session", _SERVERS, _CRASHES)
+def _outbox_not_restored(right: _Right) -> _Right:
+    """Messages that had not been acknowledged are forgotten, and their numbers are given again."""
+
+    def session(links: Links, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp) -> Any:
+        return right(links, {key: value for key, value in records.items() if key[0] != "out"}, peer, stamp)
+
+    return session
+
+
+@BUGS.plant(Mail, "restore", _ALL, _CRASHES)
+def _mail_not_restored(right: _Right) -> _Right:
+    """Deliveries that were not acknowledged are forgotten."""
+
+    def restore(mail: Mail, numbers: Iterable[tuple[str, int]], _kept: Iterable[tuple[str, int, Notification]]) -> None:
+        right(mail, numbers, ())
+
+    return restore
+
+
+@BUGS.plant(Keeping, "restore", _ALL, _CRASHES)
+def _numbers_begin_anew(right: _Right) -> _Right:
+    """A server that comes back numbers its notifications from zero again, in the same incarnation."""
+
+    def restore(keeping: Keeping, node: Node, records: Iterable[Record], now: int) -> None:
+        right(keeping, node, records, now)
+        node.published = 0
+
+    return restore
+
+
+@BUGS.plant(Membership, "restore", _SERVERS, ("all",))
+def _stamps_given_again(right: _Right) -> _Right:
+    """A server that comes back forgets which stamps it has given to links."""
+
+    def restore(membership: Membership, _latest: int, links: Mapping[str, Any]) -> None:
+        right(membership, 0, links)
+
+    return restore
+
+
+@BUGS.plant(Waves, "restore", TREES, _CRASHES)
+def _waves_not_restored(_right: _Right) -> _Right:
+    """Waves that had gone out are forgotten, and who waits for them waits for ever."""
+    return lambda _waves, _kept: None

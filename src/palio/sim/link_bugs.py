@@ -1,0 +1,255 @@
+"""Planted bugs of links, of the tree's membership and of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from palio.link.frames import Close, Data
+from palio.link.links import Event, Links
+from palio.link.session import Session
+from palio.model import Notification
+from palio.node.node import Node, _Asked, _Passed
+from palio.node.seen import Seen
+from palio.node.waves import Waves
+from palio.routing import messages
+from palio.routing.membership import Membership
+from palio.routing.messages import Members, Message
+from palio.sim.bugs import TREES, Bugs
+
+BUGS = Bugs()
+_Right = Callable[..., Any]
+_SERVERS = ("hs", "as", "aa", "nf")
+
+# -- one sequence for each direction -----------------------------------------------------------------------------------
+
+
+@BUGS.plant(Session, "receive", _SERVERS, ("weather", "all"))
+def _gap_accepted(right: _Right) -> _Right:
+    """A frame that has overtaken another one is taken, and the other one is not any more."""
+
+    def receive(session: Session, frame: Data, now: int) -> Sequence[Message]:
+        if frame.messages and frame.first > session.expected:
+            session.expected = frame.first
+        return tuple(right(session, frame, now))
+
+    return receive
+
+
+@BUGS.plant(Session, "receive", _SERVERS, ("weather", "all"))
+def _acknowledged_before_it_came(right: _Right) -> _Right:
+    """After a gap all is acknowledged up to the frame that came, which is thrown away."""
+
+    def receive(session: Session, frame: Data, now: int) -> Sequence[Message]:
+        is_gap = bool(frame.messages) and frame.first > session.expected
+        found = tuple(right(session, frame, now))
+        if is_gap:
+            session.expected = frame.first + len(frame.messages)
+        return found
+
+    return receive
+
+
+@BUGS.plant(Session, "receive", _SERVERS, ("weather", "all"))
+def _frame_taken_twice(right: _Right) -> _Right:
+    """A frame of which the beginning is known already is taken as a whole."""
+
+    def receive(session: Session, frame: Data, now: int) -> Sequence[Message]:
+        is_known = frame.first < session.expected
+        found = right(session, frame, now)
+        return frame.messages if is_known else tuple(found)
+
+    return receive
+
+
+@BUGS.plant(Session, "frames", _SERVERS, ("weather", "all"))
+def _never_sent_again(right: _Right) -> _Right:
+    """What was not acknowledged is not sent again."""
+
+    def frames(session: Session, now: int) -> list[Data]:
+        session._resend_at = None
+        return list(right(session, now))
+
+    return frames
+
+
+@BUGS.plant(Session, "_acknowledged", _SERVERS, ("weather", "all"))
+def _too_much_forgotten(right: _Right) -> _Right:
+    """An acknowledgement lets go of all that was sent, also of what it does not speak of."""
+
+    def acknowledged(session: Session, expected: int, now: int) -> None:
+        right(session, session._end if expected > session.base else expected, now)
+
+    return acknowledged
+
+
+# -- how links come and go ---------------------------------------------------------------------------------------------
+
+
+@BUGS.plant(Links, "_data", _SERVERS, ("races",))
+def _stale_session(right: _Right) -> _Right:
+    """Data of an older link to the same neighbour is taken for data of this one."""
+
+    def data(links: Links, peer: str, frame: Data, now: int) -> list[Event]:
+        link = links._links.get(peer)
+        if link is not None:
+            frame = msgspec.structs.replace(frame, session=link.session.stamp)
+        return list(right(links, peer, frame, now))
+
+    return data
+
+
+@BUGS.plant(Links, "doubt", _SERVERS, ("crashes",))
+def _never_in_doubt(_right: _Right) -> _Right:
+    """A server does not find out that a neighbour was restarted and has forgotten the link."""
+    return lambda _links, _peer, _now: None
+
+
+@BUGS.plant(Links, "_drop", _SERVERS, ("crashes",))
+def _not_opened_again(right: _Right) -> _Right:
+    """A link that was lost is not opened again."""
+
+    def drop(links: Links, peer: str, now: int) -> list[Event]:
+        links._wishes.pop(peer, None)
+        return list(right(links, peer, now))
+
+    return drop
+
+
+@BUGS.plant(Links, "_closed", _SERVERS, ("links",))
+def _close_not_heard(_right: _Right) -> _Right:
+    """A neighbour that ends a link is not heard."""
+
+    def closed(_links: Links, _peer: str, _frame: Close, _now: int) -> list[Event]:
+        return []
+
+    return closed
+
+
+# -- who is in the tree ------------------------------------------------------------------------------------------------
+
+
+@BUGS.plant(Membership, "check", ("as", "aa", "nf"), ("links",))
+def _cycle_not_refused(_right: _Right) -> _Right:
+    """A link that would close a cycle is not refused."""
+    return lambda _membership, _peer, _members: None
+
+
+@BUGS.plant(Membership, "to_cut", ("as", "nf"), ("races",))
+def _cycle_not_cut(_right: _Right) -> _Right:
+    """A cycle that came about is not cut."""
+    return lambda _membership: []
+
+
+@BUGS.plant(Membership, "_closes_cycle", ("as", "aa", "nf"), ("races",))
+def _wrong_link_cut(_right: _Right) -> _Right:
+    """Every link of a cycle is cut by whoever sees the cycle, and not the youngest alone."""
+
+    def closes_cycle(membership: Membership, peer: str, link: Any) -> bool:
+        return any(membership._nearest(member, peer) is not None for member in link.reached)
+
+    return closes_cycle
+
+
+@BUGS.plant(Membership, "updates", ("as", "aa", "nf"), ("links", "all"))
+def _departures_not_told(right: _Right) -> _Right:
+    """Servers are not told which servers cannot be reached any more."""
+
+    def updates(membership: Membership) -> list[tuple[str, Members]]:
+        found = [(peer, Members(said.joined, ())) for peer, said in right(membership)]
+        return [(peer, said) for peer, said in found if said.joined]
+
+    return updates
+
+
+# -- the node ----------------------------------------------------------------------------------------------------------
+
+
+@BUGS.plant(Seen, "is_new", ("nf",), ("races",))
+def _nothing_is_remembered(_right: _Right) -> _Right:
+    """While two links close a cycle, notifications go round in it."""
+    return lambda _seen, _origin, _incarnation, _sequence: True
+
+
+@BUGS.plant(Seen, "is_new", _SERVERS)
+def _only_the_latest_is_remembered(_right: _Right) -> _Right:
+    """What comes in another order than it was published in counts as known, whoever has published it."""
+
+    def is_new(seen: Seen, _origin: str, _incarnation: int, sequence: int) -> bool:
+        latest, _ = seen._origins.get(("", 0), (-1, 0))
+        seen._origins["", 0] = max(latest, sequence), 0
+        return sequence > latest
+
+    return is_new
+
+
+@BUGS.plant(Waves, "answered", ("as",), ("races",))
+def _first_answer_counts(right: _Right) -> _Right:
+    """A wave counts as come back when the first neighbour has answered."""
+
+    def answered(waves: Waves[Any], peer: str, number: int) -> list[Any]:
+        wave = waves._waves.get(number)
+        for other in [] if wave is None else [each for each in wave.missing if each != peer]:
+            del waves._waves[number].missing[other]
+        return list(right(waves, peer, number))
+
+    return answered
+
+
+@BUGS.plant(Node, "_spread", TREES)
+def _wave_not_passed_on(right: _Right) -> _Right:
+    """A neighbour's wave is answered at once, before it has gone any further."""
+
+    def spread(node: Node, waiting: _Asked | _Passed, source: str | None) -> None:
+        if isinstance(waiting, _Passed):
+            node._come_back([waiting])
+        else:
+            right(node, waiting, source)
+
+    return spread
+
+
+@BUGS.plant(Node, "_spread", ("hs", "as"), ("races",))
+def _wave_overtakes(right: _Right) -> _Right:
+    """A wave goes out before what it is to follow."""
+
+    def spread(node: Node, waiting: _Asked | _Passed, source: str | None) -> None:
+        tell, node._tell = node._tell, lambda: None  # type: ignore[method-assign]
+        try:
+            right(node, waiting, source)
+        finally:
+            node._tell = tell  # type: ignore[method-assign]
+
+    return spread
+
+
+@BUGS.plant(Waves, "lost", TREES, ("links", "crashes"))
+def _wave_waits_for_the_lost(_right: _Right) -> _Right:
+    """A wave waits for ever for the answer of a neighbour that is gone."""
+    return lambda _waves, _peer, _is_void=None: []
+
+
+@BUGS.plant(Node, "_publish", ("ce", "hs", "as", "aa", "nf"))
+def _number_given_twice(right: _Right) -> _Right:
+    """Every second publication has the number of the one before."""
+
+    def publish(node: Node, party: str, notification: Notification) -> None:
+        right(node, party, notification)
+        node.published &= ~1
+
+    return publish
+
+
+@BUGS.plant(Node, "_received", _SERVERS, ("weather", "all"))
+def _notifications_in_a_batch_reversed(right: _Right) -> _Right:
+    """Messages that came in one frame are taken from its end when all are notifications."""
+
+    def received(node: Node, peer: str, messages_of_frame: Sequence[Message]) -> None:
+        found = list(messages_of_frame)
+        if all(isinstance(each, messages.Publish) for each in found):
+            found.reverse()
+        right(node, peer, found)
+
+    return received

@@ -1,0 +1,128 @@
+"""Judges the links themselves: those that were asked for are there at rest, and nothing but a wish ends them.
+
+The oracle takes the links as the servers have them and judges what goes over them; a link that is missing would be a
+smaller world to it, and no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from palio.node.ports import LinkRefused, LinkUp
+from palio.sim.history import Step
+from palio.sim.player import Player
+
+_Pair = tuple[str, str]
+_DISTURBING = ("connect", "disconnect", "crash", "lose")
+_CYCLE = "a cycle"
+_GOOD_REASONS = (
+    _CYCLE,
+    "in a hierarchy a neighbour is",
+    "has a master already",
+    "a centralized service has no",
+    "there is a link to",
+    "there is no link to",
+    "cannot be linked with itself",
+)
+"""Why links may be refused. All other reasons say that a neighbour has broken the rules, and none of ours does."""
+
+
+class LinksLaw:
+    """Told of every step of a player, and asked after every rest."""
+
+    def __init__(self, player: Player) -> None:
+        self._player = player
+        self._wishes: dict[_Pair, None] = {}
+        """Links that were asked for, not ended and not refused; the server that opens comes first."""
+        self._steps: list[Step] = []
+        """What disturbed the links since the last rest."""
+        self._noted = 0
+        self._links: set[_Pair] = set()
+        """Those that were there at the last rest."""
+
+    def note(self, step: Step) -> None:
+        """A step is about to be taken."""
+        if step.do not in _DISTURBING or step.server not in self._player.cluster.nodes:
+            return
+        self._steps.append(step)
+        if step.do == "connect":
+            self._wishes[step.server, step.peer] = None
+        elif step.do == "disconnect":
+            self._forget(step.server, step.peer)
+
+    def _forget(self, server: str, peer: str) -> None:
+        self._wishes.pop((server, peer), None)
+        self._wishes.pop((peer, server), None)
+
+    def judge(self) -> list[str]:
+        """What is wrong with the links now."""
+        fresh = [(server, change) for _, server, change in self._player.cluster.links[self._noted :]]
+        self._noted += len(fresh)
+        refused = [(server, change.peer, change.reason) for server, change in fresh if isinstance(change, LinkRefused)]
+        for server, peer, _ in refused:
+            self._forget(server, peer)
+        ups = [(server, change.peer) for server, change in fresh if isinstance(change, LinkUp)]
+        nodes = self._player.cluster.nodes
+        links = {(server, peer) for server, node in nodes.items() for peer in node.router.peers}
+        problems = [
+            f"{server} gave up the link to {peer}: {reason}"
+            for server, peer, reason in refused
+            if not any(good in reason for good in _GOOD_REASONS)
+        ]
+        problems += [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
+        problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
+        self._steps, self._links = [], links
+        return problems
+
+    def _missing(self, links: set[_Pair]) -> Iterator[str]:
+        for server, peer in self._wishes:
+            if (server, peer) not in links:
+                yield f"there is no link from {server} to {peer}, though it was asked for and not refused"
+
+    def _changed(self, links: set[_Pair]) -> Iterator[str]:
+        """Without a reason no link comes or goes, whatever the weather is."""
+        if self._steps:
+            return
+        for server, peer in sorted(self._links - links):
+            yield f"the link from {server} to {peer} is gone, and nobody wanted that"
+        for server, peer in sorted(links - self._links):
+            yield f"there is a link from {server} to {peer}, and nobody wanted that"
+
+    def _parted(self, links: set[_Pair]) -> Iterator[str]:
+        """When servers were only connected, what was in one tree still is; a cycle is cut where it harms nobody."""
+        if not self._steps or any(step.do != "connect" for step in self._steps):
+            return
+        trees = _trees(self._player.history.servers, links)
+        for server, peer in sorted(self._links):
+            if server < peer and trees[server] != trees[peer]:
+                yield f"{server} and {peer} were in one tree, and are no longer"
+        if self._player.history.architecture in ("ce", "hs"):
+            return  # a server that has a master refuses another one
+        for step in self._steps:
+            if trees[step.server] != trees[step.peer]:
+                yield f"{step.server} and {step.peer} were to be in one tree, and are not"
+
+    def _closing(self, ups: list[_Pair]) -> Iterator[str]:
+        """Where every server knows the tree, a link that would close a cycle is refused and never comes up."""
+        trees = _trees(self._player.history.servers, self._links)
+        if all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
+            for server, peer in ups:
+                yield f"the link from {server} to {peer} came up, though it closes a cycle"
+
+    def _no_cycle(self, links: set[_Pair], refused: list[_Pair]) -> Iterator[str]:
+        """A link is refused because of a cycle only where there is another way."""
+        if any(step.do == "disconnect" for step in self._steps):
+            return  # there may have been one
+        trees = _trees(self._player.history.servers, links)
+        for server, peer in refused:
+            if trees[server] != trees[peer]:
+                yield f"{server} has no link to {peer} because of a cycle, and there is none"
+
+
+def _trees(servers: tuple[str, ...], links: set[_Pair]) -> dict[str, str]:
+    """For each server the name of its tree."""
+    trees = {server: server for server in servers}
+    for server, peer in links:
+        gone, kept = trees[server], trees[peer]
+        trees = {name: kept if tree == gone else tree for name, tree in trees.items()}
+    return trees

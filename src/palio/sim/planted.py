@@ -1,0 +1,64 @@
+"""The planted bugs, and whether the checker finds them: a checker that finds nothing may be blind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+from palio.sim import disk_bugs, link_bugs, routing_bugs
+from palio.sim.bugs import Bug
+from palio.sim.check import OPERATIONS, Case, Progress, workers
+from palio.sim.run import run
+
+PLANTED: dict[str, Bug] = {bug.name: bug for bug in (*routing_bugs.BUGS.all, *link_bugs.BUGS.all, *disk_bugs.BUGS.all)}
+"""By name."""
+
+MOST_SEEDS = 200
+"""Within so many seeds each bug has to be found."""
+
+
+class Catch(NamedTuple):
+    """How a planted bug was found."""
+
+    name: str
+    case: Case | None
+    """The first case that found it; ``None`` if none did."""
+    violations: tuple[str, ...] = ()
+
+
+def catch(name: str, seeds: int = MOST_SEEDS, operations: int = OPERATIONS) -> Catch:
+    """Look for a planted bug; architectures and faults where it shows take turns.
+
+    What is violated without the bug, too, does not count.
+
+    >>> str(catch("copy-for-each-filter").case)
+    'ce-none-0'
+    """
+    bug = PLANTED[name]
+    kinds = [(architecture, faults) for faults in bug.faults for architecture in bug.architectures]
+    for seed in range(seeds):
+        case = Case(*kinds[seed % len(kinds)], seed, operations)
+        with bug.planted():
+            violations = run(case.history()).violations
+        if violations and not run(case.history()).violations:
+            return Catch(name, case, violations)
+    return Catch(name, None)
+
+
+def catch_all(
+    seeds: int = MOST_SEEDS,
+    operations: int = OPERATIONS,
+    progress: Progress | None = None,
+    processes: int | None = None,
+    names: Sequence[str] | None = None,
+) -> list[Catch]:
+    """Look for planted bugs, all of them if none are named, spread over all cores."""
+    names = list(PLANTED) if names is None else names
+    found = []
+    with workers(processes, len(names)) as each_of:
+        for each in each_of(partial(catch, seeds=seeds, operations=operations), names):
+            found.append(each)
+            if progress is not None:
+                progress(len(found), len(names))
+    return found

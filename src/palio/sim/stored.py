@@ -1,0 +1,80 @@
+"""Histories in files: written for those who have to look into them, and read with care."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from palio.errors import CallerError, FileFormatError, TextSyntaxError, brief
+from palio.model import Advertisement, Filter, Notification
+from palio.routing.architectures import ARCHITECTURES
+from palio.sim.history import History, Step
+
+_TEXTS: dict[str, type[Filter | Advertisement | Notification]] = {
+    "subscribe": Filter,
+    "unsubscribe": Filter,
+    "advertise": Advertisement,
+    "unadvertise": Advertisement,
+    "publish": Notification,
+}
+"""What the text of a step is; a party takes the step."""
+_BETWEEN_SERVERS = ("connect", "disconnect", "cut")
+_OF_A_SERVER = ("crash", "restart", *_BETWEEN_SERVERS, *_TEXTS)
+
+
+def write(history: History, folder: Path, name: str) -> Path:
+    """Write a history to a file of a folder, which is made if it is not there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}.json"
+    path.write_bytes(history.to_json() + b"\n")
+    return path
+
+
+def read(path: Path) -> History:
+    """Read a history; :class:`~palio.errors.FileFormatError` says what is wrong with a file that holds none."""
+    try:
+        document = path.read_bytes()
+    except OSError as error:
+        raise CallerError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    try:
+        history = History.from_json(document)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FileFormatError(f"{str(path)!r} holds no history: {error}") from error
+    problem = _problem(history)
+    if problem:
+        raise FileFormatError(f"{str(path)!r} holds no history that can be played: {problem}")
+    return history
+
+
+def _problem(history: History) -> str:
+    if history.architecture not in ARCHITECTURES:
+        return f"architecture: {brief(history.architecture)} is none of {', '.join(ARCHITECTURES)}"
+    if not history.servers or len(set(history.servers)) < len(history.servers):
+        return "servers: name at least one, and each once"
+    for number, step in enumerate(history.steps):
+        problem = _problem_of_step(step, history.servers)
+        if problem:
+            return f"steps[{number}]: {problem}"
+    return ""
+
+
+def _problem_of_step(step: Step, servers: tuple[str, ...]) -> str:
+    if step.wait < 0:
+        return "wait: time does not run backwards"
+    if step.do in _OF_A_SERVER and step.server not in servers:
+        return f"server: {brief(step.server)} is none of the servers"
+    if step.do in _BETWEEN_SERVERS and (step.peer not in servers or step.peer == step.server):
+        return f"peer: {brief(step.peer)} is none of the other servers"
+    kind = _TEXTS.get(step.do)
+    if kind is None:
+        return ""
+    if not step.party:
+        return "party: somebody has to do it"
+    try:
+        kind.parse(step.text)
+    except TextSyntaxError as error:
+        return f"text: {str(error).partition(chr(10))[0]}"
+    except CallerError as error:
+        return f"text: {error}"
+    return ""

@@ -1,0 +1,48 @@
+"""Bugs planted into the code are found by the checker, each within few seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from palio.routing.architectures import ARCHITECTURES, Hierarchical
+from palio.routing.router import Router
+from palio.sim.generate import FAULTS
+from palio.sim.planted import MOST_SEEDS, PLANTED, catch, catch_all
+
+
+def test_there_are_enough() -> None:
+    assert len(PLANTED) >= 20
+    for name, bug in PLANTED.items():
+        assert bug.name == name
+        assert bug.description
+        assert set(bug.architectures) <= set(ARCHITECTURES)
+        assert set(bug.faults) <= set(FAULTS)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_bug_is_found(name: str) -> None:
+    caught = catch(name)
+    assert caught.case is not None
+    assert caught.case.seed < MOST_SEEDS
+    assert caught.violations
+
+
+def test_bugs_are_taken_out_again() -> None:
+    right, inherited = Router.control, Hierarchical.control
+    assert right is inherited
+    with PLANTED["lost-resurfacing"].planted():
+        assert Hierarchical.control is not inherited
+        assert Router.control is right
+    assert "control" not in vars(Hierarchical)
+    with pytest.raises(KeyError), PLANTED["break-before-make"].planted():
+        raise KeyError
+    assert Router.control is right
+
+
+def test_bugs_that_are_not_found_are_told() -> None:
+    names = ["copy-for-each-filter", "wave-overtakes"]
+    told: list[tuple[int, int]] = []
+    caught = catch_all(seeds=1, progress=lambda *far: told.append(far), processes=1, names=names)
+    assert [each.case and str(each.case) for each in caught] == ["ce-none-0", None]
+    assert told == [(1, 2), (2, 2)]
+    assert catch_all(seeds=1, processes=2, names=names) == caught
