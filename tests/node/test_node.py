@@ -150,6 +150,25 @@ def test_links_that_cannot_be() -> None:
     assert told["bari"] == [LinkRefused("rome", "rome is as, and bari is hs")]
 
 
+def test_one_master_at_a_time() -> None:
+    made = node("hs")
+    assert not [each for each in made.handle([ports.Connect("rome", Role.MASTER)], 0) if isinstance(each, LinkRefused)]
+    reason = "this server has a master already, or asks for one: rome; disconnect it first"
+    assert made.handle([ports.Connect("bari", Role.MASTER)], 1) == [LinkRefused("bari", reason)]
+    made.handle([ports.Disconnect("rome")], 2)
+    assert not [each for each in made.handle([ports.Connect("bari", Role.MASTER)], 3) if isinstance(each, LinkRefused)]
+
+
+def test_a_publication_that_comes_back_is_not_taken_again() -> None:
+    milan, _ = joined()
+    ask(milan, "me", ports.Subscribe(BROAD))
+    outputs = ask(milan, "me", ports.Publish(Notification(x=4)))
+    notification = next(each.notification for each in outputs if isinstance(each, Deliver))
+    session = milan.links._links["rome"].session
+    frame = Data(session.stamp, session.expected, (Publish(notification),), session.base)
+    assert not [each for each in milan.handle([FromPeer("rome", frame)], 1) if isinstance(each, Deliver)]
+
+
 def test_a_neighbour_that_breaks_the_rules_loses_its_link_and_no_other_does() -> None:
     milan, rome = joined()
     bari = node(server="bari")

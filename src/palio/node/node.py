@@ -274,6 +274,7 @@ class Node:
             match given:
                 case ports.Connect(_, role):
                     self.router.check_neighbour(role)
+                    self._check_wishes(role)
                     self.membership.check(peer, [peer])
                     self.links.connect(peer, role.value, self._now)
                 case ports.Disconnect():
@@ -282,6 +283,12 @@ class Node:
                     self.links.doubt(peer, self._now)
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
+
+    def _check_wishes(self, role: Role) -> None:
+        """Of two masters that were asked for at the same time both could be lost: each would see a cycle."""
+        masters = [peer for peer, wish in self.links.wishes.items() if wish == Role.MASTER.value]
+        if role is Role.MASTER and masters:
+            raise CallerError(f"this server has a master already, or asks for one: {masters[0]}; disconnect it first")
 
     def _give_up(self, peer: str, error: PeerError) -> list[Event]:
         """A neighbour that breaks the rules is told so by ending the link; others are not concerned."""
