@@ -25,6 +25,10 @@ def test_a_planted_bug_is_found(name: str) -> None:
     assert caught.case is not None
     assert caught.case.seed < MOST_SEEDS
     assert caught.violations
+    slips = ("TypeError", "AttributeError", "KeyError", "NameError")
+    assert not [each for each in caught.violations if each.startswith(slips)], (
+        "the patch does not fit the code any more"
+    )
 
 
 def test_bugs_are_taken_out_again() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -147,7 +147,7 @@ def _cycle_not_cut(_right: _Right) -> _Right:
 def _wrong_link_cut(_right: _Right) -> _Right:
     """Every link of a cycle is cut by whoever sees the cycle, and not the youngest alone."""
 
-    def closes_cycle(membership: Membership, peer: str, link: Any) -> bool:
+    def closes_cycle(membership: Membership, peer: str, link: Any, _suspects: Iterable[str]) -> bool:
         return any(membership._nearest(member, peer) is not None for member in link.reached)
 
     return closes_cycle
@@ -168,9 +168,14 @@ def _departures_not_told(right: _Right) -> _Right:
 
 
 @BUGS.plant(Seen, "is_new", ("nf",), ("races",))
-def _nothing_is_remembered(_right: _Right) -> _Right:
+def _nothing_is_remembered(right: _Right) -> _Right:
     """While two links close a cycle, notifications go round in it."""
-    return lambda _seen, _origin, _incarnation, _sequence: True
+
+    def is_new(seen: Seen, origin: str, incarnation: int, sequence: int) -> bool:
+        right(seen, origin, incarnation, sequence)
+        return True
+
+    return is_new
 
 
 @BUGS.plant(Seen, "is_new", _SERVERS)

@@ -169,7 +169,7 @@ class Oracle:
     # -- links ---------------------------------------------------------------------------------------------------------
 
     def _judge_hops(self, epoch: Epoch, world: World) -> Iterator[str]:
-        """Where nothing changed, no link carries a notification twice, or one that nobody behind it wants."""
+        """Where nothing changed, no link carries a notification twice, or back, or one that nobody behind it wants."""
         if epoch.is_disturbed:
             return
         seen = set()
@@ -178,6 +178,8 @@ class Oracle:
             id = hop.notification.envelope.id
             if (hop.source, hop.target, id) in seen:
                 yield f"{id} went twice from {hop.source} to {hop.target}"
+            if (hop.target, hop.source, id) in seen:
+                yield f"{id} went back from {hop.source} to {hop.target}"
             seen.add((hop.source, hop.target, id))
             if not epoch.is_busy and not world.may_carry(hop.source, hop.target, hop.notification):
                 yield f"{id} went from {hop.source} to {hop.target}, where nobody wants it"
