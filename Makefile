@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench sanitize soak soak-relations soak-codec soak-matching soak-cluster soak-stream lock stubs clean
+.PHONY: help setup run test lint bench sanitize mutate soak soak-relations soak-codec soak-matching soak-cluster soak-stream lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
 	scripts/sanitize
+
+mutate: $(VENV)/.dev ## Plant small faults into routing and links and see that they are noticed (half an hour)
+	$(BIN)/python -m tests.mutation
 
 soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec, matching, cluster, stream
 

@@ -1,0 +1,52 @@
+"""A process that tests a mutant: ``python -m tests.mutation.victim MODULE FILE`` reads its text from a file.
+
+It ends with 0 if nothing was noticed.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Serves one module from other text than it has."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.name, self.text = name, text
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        return importlib.util.spec_from_loader(fullname, self) if fullname == self.name else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.text, f"<mutant of {self.name}>", "exec"), module.__dict__)
+
+
+def main(name: str, path: str) -> int:
+    sys.meta_path.insert(0, Finder(name, Path(path).read_text(encoding="utf-8")))
+    import pytest  # noqa: PLC0415 (after the finder, so that nothing is loaded too early)
+
+    quick = ["tests/routing", "tests/link", "tests/node"]
+    if pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *quick]) != 0:
+        return 1
+    from palio.routing.architectures import ARCHITECTURES  # noqa: PLC0415
+    from palio.sim.generate import FAULTS, generate  # noqa: PLC0415
+    from palio.sim.run import run  # noqa: PLC0415
+
+    for seed in range(12):
+        for architecture in ARCHITECTURES:
+            for faults in FAULTS:
+                if run(generate(seed, architecture, faults)).violations:
+                    return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:3]))
