@@ -122,7 +122,7 @@ def _sign(operator: ast.cmpop) -> str:
 
 
 def _texts_and_types(tree: ast.Module) -> set[ast.AST]:
-    """Annotations and settings of classes, which change nothing when the program runs."""
+    """Annotations and settings, whose change breaks no promise."""
     found: set[ast.AST] = set()
     for node in ast.walk(tree):
         parts: list[ast.AST | None] = []
@@ -132,8 +132,8 @@ def _texts_and_types(tree: ast.Module) -> set[ast.AST]:
             parts.append(node.annotation)
         if isinstance(node, ast.FunctionDef):
             parts.append(node.returns)
-        if isinstance(node, ast.ClassDef):
-            parts += node.keywords
+        if isinstance(node, ast.ClassDef):  # and defaults of its fields, which are settings
+            parts += [*node.keywords, *(each.value for each in node.body if isinstance(each, ast.AnnAssign))]
         for part in parts:
             if part is not None:
                 found.update(ast.walk(part))

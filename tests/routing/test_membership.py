@@ -96,11 +96,40 @@ def test_a_link_that_would_close_a_cycle_is_refused_by_name() -> None:
 
 
 def test_the_youngest_link_of_a_cycle_is_cut() -> None:
+    """Whatever the names are: a server that opens a link knows how old the others are."""
     net = Net(["a", "b", "c"], Random(0))
-    net.connect("a", "b")
+    net.connect("c", "b")
     net.settle()
-    net.connect("b", "c")
+    net.connect("b", "a")
     net.settle()
-    net.connect("c", "a")
+    net.connect("a", "c")
     assert net.settle() == 1
     assert sorted(net.queues) == [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b")]
+
+
+def test_what_has_changed_since_a_link_was_offered_is_told() -> None:
+    here = Membership("a")
+    here.connect("b", (1, "a", 0), {"b": (0, "", 0)})
+    offered = here.known()
+    here.disconnect("b")
+    here.connect("c", (2, "a", 0), {"c": (0, "", 0)})
+    here.updates()
+    here.connect("d", (3, "a", 0), {"d": (0, "", 0)}, offered)
+    told = dict(here.updates())
+    assert dict(told["d"].joined) == {"c": (2, "a", 0)}
+    assert told["d"].left == ("b",)
+
+
+def test_what_was_kept_is_known_again() -> None:
+    before = Membership("a")
+    before.connect("b", (1, "a", 0), {"b": (0, "", 0)})
+    before.connect("c", (2, "a", 0), {"c": (0, "", 0), "d": (1, "c", 0)})
+    before.updates()
+    after = Membership("a")
+    after.restore(before.latest, before.links())
+    assert after.known() == before.known()
+    assert not after.is_touched
+    after.receive("c", Members((), ("d",)))
+    assert after.is_touched
+    assert after.updates() == [("b", Members((), ("d",)))]
+    assert after.next_stamp() > (2, "a", 0)

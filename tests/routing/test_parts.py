@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio import Filter
+from palio.errors import InternalError
 from palio.node.seen import Seen
 from palio.node.waves import Waves
 from palio.routing import antichain
@@ -80,6 +81,13 @@ def test_what_neighbours_are_told_is_always_the_maximal_part_for_them(seed: int)
                 held = {f for f, who in holders.items() if who - {(True, peer)} and f not in barred[peer]}
                 assert known == maximal(held) == set(table.told_to(peer))
         assert set(table) == {f for f, who in holders.items() if who}
+
+
+def test_a_neighbour_is_opened_once() -> None:
+    table = Table(Filter)
+    table.open("rome")
+    with pytest.raises(InternalError, match="rome is told already"):
+        table.open("rome")
 
 
 @given(st.lists(st.integers(0, 3000), max_size=60))

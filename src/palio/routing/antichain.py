@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Generic
 
 from palio.matching.candidates import E
@@ -27,12 +27,10 @@ class Antichain(Generic[E]):
 
     __slots__ = ("_held", "_kind", "_order")
 
-    def __init__(self, kind: type[E], elements: Iterable[E] = ()) -> None:
+    def __init__(self, kind: type[E]) -> None:
         self._kind: type[E] = kind
         self._held: dict[E, None] = {}
         self._order: CoveringOrder[E] | None = None
-        for element in elements:
-            self.add(element)
 
     def __len__(self) -> int:
         return len(self._held)

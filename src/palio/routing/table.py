@@ -96,9 +96,6 @@ class Table(Generic[E]):
     def __iter__(self) -> Iterator[E]:
         return iter(self._holders)
 
-    def __contains__(self, element: object) -> bool:
-        return element in self._holders
-
     def holders(self, element: E) -> Holders:
         """Who holds an element of the table."""
         return self._holders[element]
