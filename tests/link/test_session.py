@@ -130,6 +130,44 @@ def test_a_gap_is_told_at_once() -> None:
     assert session.frames(5) == [Data(STAMP, 0, (), 0)]
 
 
+def test_what_comes_twice_is_acknowledged_at_once() -> None:
+    """The other end would not send it again if the acknowledgement had come."""
+    session = Session(STAMP, SETTINGS)
+    frame = Data(STAMP, 0, tuple(numbered(0, 1)), 0)
+    assert list(session.receive(frame, 5)) == numbered(0, 1)
+    assert session.frames(8) == [Data(STAMP, 0, (), 2)]
+    assert list(session.receive(frame, 9)) == []
+    assert session.frames(9) == [Data(STAMP, 0, (), 2)]
+
+
+def test_an_acknowledgement_of_nothing_new_delays_nothing() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(0))
+    session.frames(0)
+    session.receive(Data(STAMP, 0, (), 0), 9)
+    assert session.deadline == 10
+    assert carried(session.frames(10)) == [(0, 1)]
+
+
+def test_after_all_was_sent_again_late_acknowledgements_count() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(0, 1, 2, 3, 4))
+    session.frames(0)
+    assert carried(session.frames(10)) == [(0, 2), (2, 2)]
+    session.receive(Data(STAMP, 0, (), 4), 11)
+    assert carried(session.frames(11)) == [(4, 1)]
+    session.receive(Data(STAMP, 0, (), 5), 12)
+    assert session.deadline is None
+
+
+def test_patience_is_short_again_after_an_acknowledgement() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(0, 1))
+    assert [now for now in range(35) if session.frames(now)] == [0, 10, 30]
+    session.receive(Data(STAMP, 0, (), 1), 40)
+    assert session.deadline == 50
+
+
 def test_a_session_goes_on_from_what_was_kept() -> None:
     session = Session(STAMP, SETTINGS, expected=7, base=3, outbox=numbered(3, 4))
     assert session.next == 5
