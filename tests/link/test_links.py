@@ -178,6 +178,14 @@ def test_refused() -> None:
     assert pair.milan.links.receive("rome", Refuse((1, "milan", 0), "again"), 0) == []
 
 
+def test_a_role_that_is_none() -> None:
+    pair = Pair()
+    assert pair.rome.links.receive("milan", Open((1, "milan", 0), "emperor", "as", ()), 0) == []
+    assert pair.rome.links.frames(0) == [
+        ("milan", Refuse((1, "milan", 0), "'emperor' is none of peer, master, client"))
+    ]
+
+
 def test_refused_by_the_one_who_asked() -> None:
     pair = Pair()
     pair.milan.refuses["rome"] = "no more"

@@ -284,7 +284,10 @@ class Links:
             del self._opening[peer]
         self._last[peer] = stamp
         self._keeper.put(("last", peer), stamp)
-        role = _OPPOSITE[frame.role]
+        role = _OPPOSITE.get(frame.role)
+        if role is None:
+            self._replies.append((peer, Refuse(stamp, f"{brief(frame.role)} is none of {', '.join(_OPPOSITE)}")))
+            return []
         reason = self._host.refusal(peer, role, frame.architecture, frame.members)
         if reason is not None:
             self._replies.append((peer, Refuse(stamp, reason)))
