@@ -1,19 +1,18 @@
-"""Routers joined by queues, delivered in any order, and what their tables should hold, computed from scratch."""
+"""Routers joined by queues, delivered in any order, against what the simulator's world says is true."""
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Iterable
 from random import Random
-from typing import TypeVar
 
 from palio import Advertisement, Filter, Notification
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Control
 from palio.routing.router import Role, Router
-from tests.routing.populations import some_advertisement, some_filter, some_notification
+from palio.sim.generate import advertisement_text, filter_text, notification_text
+from palio.sim.world import World
 
-E = TypeVar("E", Filter, Advertisement)
 Link = tuple[str, str]
 
 
@@ -95,91 +94,54 @@ class Network:
 
     # -- what should be ------------------------------------------------------------------------------------------------
 
-    def neighbours(self, server: str) -> list[str]:
-        return [there for here, there in self.queues if here == server]
-
-    def behind(self, server: str, peer: str) -> Iterator[str]:
-        """The servers that a neighbour leads to."""
-        stack = [(server, peer)]
-        while stack:
-            source, here = stack.pop()
-            yield here
-            stack += [(here, there) for there in self.neighbours(here) if there != source]
+    def world(self) -> World:
+        """What is true, whatever the routers believe."""
+        return World(
+            self.architecture,
+            {name: dict(router.peers) for name, router in self.routers.items()},
+            {name: {party: tuple(held) for party, held in known.items()} for name, known in self.filters.items()},
+            {
+                name: {party: tuple(held) for party, held in known.items()}
+                for name, known in self.advertisements.items()
+            },
+        )
 
     def check_tables(self) -> None:
         """At rest, what each neighbour was told is what the invariants demand."""
+        world = self.world()
         for server, router in self.routers.items():
-            for peer in self.neighbours(server):
-                expected = self.expected_filters(server, peer)
-                assert set(self.routers[peer].subscriptions.held_by(server)) == expected, (server, peer)
-                assert set(self.routers[peer].advertisements.held_by(server)) == self.expected_offers(server, peer)
+            for peer in router.peers:
+                told = self.routers[peer]
+                assert set(told.subscriptions.held_by(server)) == world.told_filters(server, peer), (server, peer)
+                assert set(told.advertisements.held_by(server)) == world.told_advertisements(server, peer)
             held = {f for party in self.filters[server].values() for f in party}
             assert {f for f in router.subscriptions if router.subscriptions.holders(f).parties} == held
 
-    def expected_filters(self, server: str, peer: str) -> set[Filter]:
-        """By recursion over the tree: what the server has to tell the neighbour."""
-        router = self.routers[server]
-        if self.architecture == "nf" or (self.architecture == "hs" and router.peers[peer] is not Role.MASTER):
-            return set()
-        wanted = {f for party in self.filters[server].values() for f in party}
-        for other in self.neighbours(server):
-            if other != peer:
-                wanted |= self.expected_filters(other, server)
-        if self.architecture == "aa":
-            offers = self.expected_offers(peer, server)
-            wanted = {f for f in wanted if any(a.relevant_to(f) for a in offers)}
-        return maximal(wanted)
-
-    def expected_offers(self, server: str, peer: str) -> set[Advertisement]:
-        if self.architecture != "aa":
-            return set()
-        offers = {a for party in self.advertisements[server].values() for a in party}
-        for other in self.neighbours(server):
-            if other != peer:
-                offers |= self.expected_offers(other, server)
-        return maximal(offers)
-
     def check_publication(self, server: str, notification: Notification) -> None:
         """At rest, each party that wants a notification gets it once, and no link carries it in vain or twice."""
-        got: dict[str, int] = defaultdict(int)
-        used: dict[Link, int] = defaultdict(int)
+        got: Counter[str] = Counter()
+        used: Counter[Link] = Counter()
         stack: list[tuple[str | None, str]] = [(None, server)]
         while stack:
             source, here = stack.pop()
             route = self.routers[here].route(notification, source)
-            for party in route.parties:
-                got[party] += 1
-            for peer in route.peers:
-                used[here, peer] += 1
-                assert sum(used.values()) < 100, "it goes round in circles"
-                stack.append((here, peer))
-        wanting = {name for name in self.routers if self.wants(name, notification)}
-        reachable = {server}.union(*(self.behind(server, peer) for peer in self.neighbours(server)))
-        expected = {
-            party
-            for name in wanting & reachable
-            for party, filters in self.filters[name].items()
-            if any(f.matches(notification) for f in filters)
-        }
+            got.update(route.parties)
+            used.update((here, peer) for peer in route.peers)
+            assert used.total() < 100, "it goes round in circles"
+            stack += [(here, peer) for peer in route.peers]
+        world = self.world()
+        reachable = world.reachable(server)
+        wanting = {p for name, parties in world.wanting(notification).items() if name in reachable for p in parties}
         if self.architecture != "aa" or self.is_announced(server, notification):
-            assert got == dict.fromkeys(expected, 1)
+            assert got == dict.fromkeys(wanting, 1)
         else:
-            assert set(got) <= expected
+            assert set(got) <= wanting
             assert set(got.values()) <= {1}
-        for (here, peer), count in used.items():
-            assert count == 1
-            is_up = self.architecture == "hs" and self.routers[here].peers[peer] is Role.MASTER
-            assert self.architecture == "nf" or is_up or wanting & set(self.behind(here, peer)), "in vain"
-
-    def wants(self, server: str, notification: Notification) -> bool:
-        return any(f.matches(notification) for party in self.filters[server].values() for f in party)
+        assert set(used.values()) <= {1}
+        assert all(world.may_carry(here, peer, notification) for here, peer in used), "in vain"
 
     def is_announced(self, server: str, notification: Notification) -> bool:
         return any(a.announces(notification) for party in self.advertisements[server].values() for a in party)
-
-
-def maximal(elements: set[E]) -> set[E]:
-    return {e for e in elements if not any(other != e and other.covers(e) for other in elements)}
 
 
 class History:
@@ -213,13 +175,13 @@ class History:
         party = f"{server}/p{random.randrange(3)}"
         draw = random.random()
         if draw < 0.45:
-            network.subscribe(server, party, some_filter(random))
+            network.subscribe(server, party, Filter.parse(filter_text(random)))
         elif draw < 0.65:
-            network.unsubscribe(server, party, some_filter(random))
+            network.unsubscribe(server, party, Filter.parse(filter_text(random)))
         elif draw < 0.8:
-            network.advertise(server, party, some_advertisement(random))
+            network.advertise(server, party, Advertisement.parse(advertisement_text(random)))
         elif draw < 0.9:
-            network.unadvertise(server, party, some_advertisement(random))
+            network.unadvertise(server, party, Advertisement.parse(advertisement_text(random)))
         elif draw < 0.95 and self.open:
             link = self.open.pop(random.randrange(len(self.open)))
             network.disconnect(*link)
@@ -233,4 +195,6 @@ class History:
     def check(self) -> None:
         self.network.check_tables()
         for _ in range(5):
-            self.network.check_publication(self.random.choice(self.servers), some_notification(self.random))
+            self.network.check_publication(
+                self.random.choice(self.servers), Notification.parse(notification_text(self.random))
+            )
