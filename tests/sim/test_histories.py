@@ -6,19 +6,8 @@ import pytest
 
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.generate import FAULTS, generate
-from palio.sim.history import History
-from palio.sim.oracle import Oracle
-from palio.sim.player import Player
-
-
-def violations(history: History) -> list[str]:
-    player = Player(history)
-    oracle = Oracle(player)
-    for step in history.steps:
-        player.do(step)
-        if step.do == "settle" and (problems := oracle.judge()):
-            return problems
-    return []
+from palio.sim.history import History, Step
+from palio.sim.run import run
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -26,7 +15,60 @@ def violations(history: History) -> list[str]:
 def test_nothing_is_violated(architecture: str, faults: str) -> None:
     for seed in range(10):
         history = generate(seed, architecture, faults)
-        assert violations(history) == [], seed
+        assert run(history).violations == (), seed
+
+
+FOUND: dict[str, tuple[str, int, tuple[Step, ...]]] = {
+    "the end of a link gets lost": (
+        "as",
+        34,
+        (
+            Step(0, "connect", "s2", peer="s1"),
+            Step(200, "cut", "s2", peer="s1"),
+            Step(0, "disconnect", "s2", peer="s1"),
+        ),
+    ),
+    "both ask, and one dies": (
+        "as",
+        101,
+        (
+            Step(0, "connect", "s2", peer="s0"),
+            Step(30, "connect", "s0", peer="s2"),
+            Step(0, "crash", "s0"),
+        ),
+    ),
+    "who has opened a link forgets it": (
+        "as",
+        0,
+        (Step(0, "connect", "s0", peer="s1"), Step(0, "settle"), Step(0, "crash", "s0")),
+    ),
+    "three links at once": (
+        "as",
+        69,
+        (
+            Step(0, "connect", "s2", peer="s0"),
+            Step(0, "connect", "s1", peer="s0"),
+            Step(0, "connect", "s1", peer="s2"),
+        ),
+    ),
+    "two masters at once": (
+        "hs",
+        87,
+        (
+            Step(0, "connect", "s1", peer="s0"),
+            Step(0, "connect", "s2", peer="s0"),
+            Step(0, "connect", "s2", peer="s1"),
+        ),
+    ),
+}
+"""Small histories that once violated something."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_once(name: str) -> None:
+    architecture, seed, steps = FOUND[name]
+    history = History(architecture, seed, ("s0", "s1", "s2"), (*steps, Step(0, "settle")))
+    assert run(history).violations == ()
 
 
 def test_a_history_survives_its_file() -> None:
