@@ -9,13 +9,13 @@ import msgspec
 from palio.routing.messages import Message, Stamp
 
 
-class Frame(msgspec.Struct, frozen=True):
+class Frame(msgspec.Struct, frozen=True, gc=False):
     """Base of all frames; the session they belong to is the link's stamp."""
 
     session: Stamp
 
 
-class Open(Frame, frozen=True):
+class Open(Frame, frozen=True, gc=False):
     """A server asks for a link. Repeated until there is an answer."""
 
     role: str
@@ -25,13 +25,13 @@ class Open(Frame, frozen=True):
     """The servers in the tree of the asking one."""
 
 
-class Accept(Frame, frozen=True):
+class Accept(Frame, frozen=True, gc=False):
     """The link is there. Repeated whenever the question is."""
 
     members: tuple[tuple[str, Stamp], ...]
 
 
-class Refuse(Frame, frozen=True):
+class Refuse(Frame, frozen=True, gc=False):
     """The link will not be."""
 
     reason: str
@@ -46,21 +46,21 @@ class Why(Enum):
     """The server does not know the session, because it was restarted and has lost its data, or gave it up."""
 
 
-class Close(Frame, frozen=True):
+class Close(Frame, frozen=True, gc=False):
     """The link is no more. Repeated until there is an answer; also the answer to frames of an unknown session."""
 
     why: Why
 
 
-class Closed(Frame, frozen=True):
+class Closed(Frame, frozen=True, gc=False):
     """The other end knows that the link is no more."""
 
 
-class Probe(Frame, frozen=True):
+class Probe(Frame, frozen=True, gc=False):
     """Do you still know this link? Repeated until there is an answer: anything of it, or that it is no more."""
 
 
-class Data(Frame, frozen=True):
+class Data(Frame, frozen=True, gc=False):
     """Messages of the sequence, none if it only acknowledges."""
 
     first: int

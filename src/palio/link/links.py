@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
+
 from palio.errors import CallerError, LimitError, PeerError, brief
 from palio.link.frames import Accept, Close, Closed, Data, Frame, Open, Probe, Refuse, Why
 from palio.link.session import LinkSettings, Session
@@ -14,7 +16,7 @@ from palio.routing.messages import Message, Stamp
 Members = tuple[tuple[str, Stamp], ...]
 
 
-class Up(NamedTuple):
+class Up(msgspec.Struct, frozen=True, gc=False):
     """A link is there; messages may be sent."""
 
     peer: str
@@ -26,20 +28,20 @@ class Up(NamedTuple):
     """What it was told."""
 
 
-class Down(NamedTuple):
+class Down(msgspec.Struct, frozen=True, gc=False):
     """A link is gone, and what was on its way may be lost."""
 
     peer: str
 
 
-class Refused(NamedTuple):
+class Refused(msgspec.Struct, frozen=True, gc=False):
     """A link that was wanted will not be."""
 
     peer: str
     reason: str
 
 
-class Received(NamedTuple):
+class Received(msgspec.Struct, frozen=True, gc=False):
     """Messages have arrived, in their order."""
 
     peer: str
@@ -214,10 +216,10 @@ class Links:
 
     def receive(self, peer: str, frame: Frame, now: int) -> list[Event]:
         """A frame has come in."""
+        if isinstance(frame, Data):
+            return self._data(peer, frame, now)
         self._stirred[peer] = None
         match frame:
-            case Data():
-                return self._data(peer, frame, now)
             case Probe():
                 return self._probed(peer, frame, now)
             case Open():
@@ -248,6 +250,7 @@ class Links:
     def _data(self, peer: str, frame: Data, now: int) -> list[Event]:
         link = self._links.get(peer)
         if link is None or link.session.stamp != frame.session:
+            self._stirred[peer] = None
             opening = self._opening.get(peer)
             if opening is None or opening.frame.session != frame.session:  # otherwise it has overtaken the answer
                 self._reply_unknown(peer, frame.session)
@@ -256,7 +259,12 @@ class Links:
             link.answer = None
             self._keeper.put(("link", peer), (frame.session, link.role, None))
         link.doubt = None
-        messages = link.session.receive(frame, now)
+        session = link.session
+        messages = session.receive(frame, now)
+        if session.is_due(now):
+            self._stirred[peer] = None
+        else:
+            self._plan(peer, session.deadline)
         return [Received(peer, messages)] if messages else []
 
     def _reply_unknown(self, peer: str, session: Stamp) -> None:
@@ -427,29 +435,33 @@ class Links:
         while self._plans and self._plans[0][0] <= now:
             time, peer = heappop(self._plans)
             if self._planned.get(peer) == time:
+                del self._planned[peer]
                 stirred[peer] = None
-        for peer in stirred:
-            if self._reopen.get(peer, now + 1) <= now:
-                self._open(peer, now)
+        for peer in [peer for peer, time in self._reopen.items() if time <= now and peer in stirred]:
+            self._open(peer, now)
         due, self._replies = self._replies, []
         for peer in stirred:
-            repeated = self._repeated(peer)
-            if repeated:
-                due += [(peer, each.frame) for each in repeated if each.is_due(now)]
             link = self._links.get(peer)
+            for each in self._repeated(peer, link):
+                if each.is_due(now):
+                    due.append((peer, each.frame))
+                self._plan(peer, each.at)
             if link is not None:
                 for frame in link.session.frames(now):
                     due.append((peer, frame))
-            self._plan(peer, repeated, link)
+                self._plan(peer, link.session.deadline)
+            self._plan(peer, self._reopen.get(peer))
         return due
 
-    def _repeated(self, peer: str) -> list[_Repeated]:
+    def _repeated(self, peer: str, link: _Link | None) -> Sequence[_Repeated]:
+        is_calm = link is None or (link.answer is None and link.doubt is None)
+        if is_calm and not self._closing and not self._opening:
+            return ()
         found = []
         if peer in self._closing:
             found.append(self._closing[peer])
         if peer in self._opening:
             found.append(self._opening[peer].question)
-        link = self._links.get(peer)
         if link is not None:
             if link.answer is not None:
                 found.append(link.answer)
@@ -457,25 +469,19 @@ class Links:
                 found.append(link.doubt)
         return found
 
-    def _plan(self, peer: str, repeated: list[_Repeated], link: _Link | None) -> None:
-        """Note when to look at a neighbour again."""
-        time = link.session.deadline if link is not None else None
-        for each in repeated:
-            if time is None or each.at < time:
-                time = each.at
-        if peer in self._reopen and (time is None or self._reopen[peer] < time):
-            time = self._reopen[peer]
-        if time is None:
-            self._planned.pop(peer, None)
-        elif self._planned.get(peer) != time:
-            self._planned[peer] = time
-            heappush(self._plans, (time, peer))
+    def _plan(self, peer: str, time: int | None) -> None:
+        """Note when to look at a neighbour again. A look that turns out to be too early does no harm."""
+        if time is not None:
+            planned = self._planned.get(peer)
+            if planned is None or time < planned:
+                self._planned[peer] = time
+                heappush(self._plans, (time, peer))
 
     @property
     def deadline(self) -> int | None:
         """When :meth:`frames` must be asked again at the latest."""
         while self._plans and self._planned.get(self._plans[0][1]) != self._plans[0][0]:
-            heappop(self._plans)
+            heappop(self._plans)  # an earlier look has been planned, and taken, since
         return self._plans[0][0] if self._plans else None
 
     @property

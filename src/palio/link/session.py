@@ -79,6 +79,13 @@ class Session:
             return acknowledge
         return resend
 
+    def is_due(self, now: int) -> bool:
+        """Whether :meth:`frames` may have something to say."""
+        if self._sent < len(self._outbox) and self._sent < self._settings.window:
+            return True
+        deadline = self.deadline
+        return deadline is not None and deadline <= now
+
     @property
     def next(self) -> int:
         """The number that the next message given to :meth:`send` will have."""
@@ -98,8 +105,8 @@ class Session:
 
     def send(self, messages: Sequence[Message]) -> None:
         """Put messages into the sequence."""
-        if len(self._outbox) + len(messages) > self._settings.outbox:
-            total = len(self._outbox) + len(messages)
+        total = len(self._outbox) + len(messages)
+        if total > self._settings.outbox:
             raise LimitError("outbox", self._settings.outbox, total, "messages waiting for a neighbour")
         self._outbox.extend(messages)
 
@@ -127,7 +134,7 @@ class Session:
         for _ in range(done):
             self._outbox.popleft()
         self.base = expected
-        self._sent = max(0, self._sent - done)
+        self._sent = self._sent - done if self._sent > done else 0
         self._patience = self._settings.retransmit
         self._resend_at = now + self._patience if self._sent else None
 
@@ -137,19 +144,24 @@ class Session:
             self._sent = 0
             self._patience = min(2 * self._patience, self._settings.most_patience)
             self._resend_at = None
-        found = []
-        most = min(len(self._outbox), self._settings.window)
-        while self._sent < most:
-            count = min(self._settings.frame, most - self._sent)
-            messages = tuple(self._outbox[place] for place in range(self._sent, self._sent + count))
-            found.append(Data(self.stamp, self.base + self._sent, messages, self.expected))
-            self._sent += count
-        self._end = max(self._end, self.base + self._sent)
-        if found:
+        if self._sent < len(self._outbox) and self._sent < self._settings.window:
             self._acknowledge_at = None
             if self._resend_at is None:
                 self._resend_at = now + self._patience
-        elif self._acknowledge_at is not None and now >= self._acknowledge_at:
+            return self._fresh()
+        if self._acknowledge_at is not None and now >= self._acknowledge_at:
             self._acknowledge_at = None
-            found.append(Data(self.stamp, self.base + self._sent, (), self.expected))
+            return [Data(self.stamp, self.base + self._sent, (), self.expected)]
+        return []
+
+    def _fresh(self) -> list[Data]:
+        """Frames with all messages that may set out."""
+        found = []
+        sent, most = self._sent, min(len(self._outbox), self._settings.window)
+        while sent < most:
+            end = min(sent + self._settings.frame, most)
+            found.append(Data(self.stamp, self.base + sent, tuple(islice(self._outbox, sent, end)), self.expected))
+            sent = end
+        self._sent = sent
+        self._end = max(self._end, self.base + sent)
         return found

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
+
+import msgspec
 
 from palio.errors import InvalidValueError, brief
 from palio.model.value import MAX_INTEGER, Value, check_value
@@ -26,8 +28,7 @@ class Payload:
             raise InvalidValueError("payload content type: empty; leave it out for application/octet-stream")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class NotificationId:
+class NotificationId(msgspec.Struct, frozen=True, order=True, gc=False):
     """Who published a notification and as which: unique and, for one origin, ordered.
 
     >>> print(NotificationId("milan", 3, 41))
@@ -42,8 +43,22 @@ class NotificationId:
     """The notification's number in that life."""
 
     def __post_init__(self) -> None:
+        # every publication gets one: what is in order is found to be so at once
+        if self.origin.__class__ is not str or not self.origin.isascii() or not self.origin:
+            self._check_origin()
+        if (
+            self.incarnation.__class__ is not int
+            or self.sequence.__class__ is not int
+            or not 0 <= self.incarnation <= MAX_INTEGER
+            or not 0 <= self.sequence <= MAX_INTEGER
+        ):
+            self._check_numbers()
+
+    def _check_origin(self) -> None:
         if not _require("origin of a notification id", self.origin, str):
             raise InvalidValueError("origin of a notification id: empty; it names the server")
+
+    def _check_numbers(self) -> None:
         for field in ("incarnation", "sequence"):
             number = getattr(self, field)
             if type(number) is not int or not 0 <= number <= MAX_INTEGER:
@@ -55,8 +70,7 @@ class NotificationId:
         return f"{self.origin}/{self.incarnation}/{self.sequence}"
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True, gc=False):
     """What the access point writes on a notification: identity, time, publisher; and two wishes of the publisher.
 
     >>> from datetime import UTC
@@ -75,12 +89,24 @@ class Envelope:
     """Idempotency key: a publication repeated with the same key counts once."""
 
     def __post_init__(self) -> None:
+        if (  # every publication gets one: what is in order is found to be so at once
+            self.id.__class__ is not NotificationId
+            or self.published.__class__ is not datetime
+            or self.published.tzinfo is not UTC
+            or self.publisher.__class__ is not str
+            or not self.publisher.isascii()
+            or self.expires is not None
+            or self.key is not None
+        ):
+            self._check()
+
+    def _check(self) -> None:
         if not isinstance(self.id, NotificationId):
             raise InvalidValueError(f"id of an envelope: {brief(self.id)} is no NotificationId")
-        object.__setattr__(self, "published", _require("publication time", self.published, datetime))
+        msgspec.structs.force_setattr(self, "published", _require("publication time", self.published, datetime))
         _require("publisher", self.publisher, str)
         if self.expires is not None:
-            object.__setattr__(self, "expires", _require("expiry time", self.expires, datetime))
+            msgspec.structs.force_setattr(self, "expires", _require("expiry time", self.expires, datetime))
         if self.key is not None:
             _require("idempotency key", self.key, str)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 
 class Immutable:
@@ -19,3 +20,8 @@ class Immutable:
 
 fill = object.__setattr__
 """How a constructor (and nothing else) sets the slots of an :class:`Immutable`."""
+
+
+def setters(cls: type[Immutable], *slots: str) -> tuple[Callable[[Any, Any], None], ...]:
+    """What sets single slots: for constructors that are called so often that :data:`fill` looking up names counts."""
+    return tuple(cls.__dict__[slot].__set__ for slot in slots)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from palio.errors import CallerError, DuplicateNameError, InvalidValueError, brief
 from palio.model.envelope import Envelope, Payload
-from palio.model.immutable import Immutable, fill
+from palio.model.immutable import Immutable, setters
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.model.syntax.parser import parse_notification
 from palio.model.syntax.printer import print_literal, print_name
@@ -33,10 +33,9 @@ class Notification(Immutable, Mapping[str, Value]):
     False
     """
 
-    __slots__ = ("_attributes", "_hash", "envelope", "payload")
+    __slots__ = ("_attributes", "envelope", "payload")
 
     _attributes: dict[str, Value]
-    _hash: int | None
     payload: Payload | None
     envelope: Envelope | None
 
@@ -54,21 +53,19 @@ class Notification(Immutable, Mapping[str, Value]):
             if name in checked:
                 raise DuplicateNameError(f"attribute {brief(name)} is given twice; a notification has each name once")
             checked[name] = check_value(value, "attribute", name)
-        self._fill(dict(sorted(checked.items())), None, None)
-
-    def _fill(self, attributes: dict[str, Value], payload: Payload | None, envelope: Envelope | None) -> None:
-        fill(self, "_attributes", attributes)
-        fill(self, "_hash", None)
-        fill(self, "payload", payload)
-        fill(self, "envelope", envelope)
+        _set_attributes(self, dict(sorted(checked.items())))
+        _set_payload(self, None)
+        _set_envelope(self, None)
 
     @classmethod
     def of_checked(
         cls, attributes: dict[str, Value], payload: Payload | None = None, envelope: Envelope | None = None
     ) -> Notification:
         """For decoders: attributes that were checked and sorted already, not looked at again."""
-        notification = cls.__new__(cls)
-        notification._fill(attributes, payload, envelope)
+        notification = _new(cls)
+        _set_attributes(notification, attributes)
+        _set_payload(notification, payload)
+        _set_envelope(notification, envelope)
         return notification
 
     @classmethod
@@ -92,7 +89,11 @@ class Notification(Immutable, Mapping[str, Value]):
         """The same content in an envelope."""
         if not isinstance(envelope, Envelope):
             raise InvalidValueError(f"envelope: {type(envelope).__name__} is no Envelope")
-        return self.of_checked(self._attributes, self.payload, envelope)
+        copy = _new(Notification)  # every publication gets here, so nothing else is called
+        _set_attributes(copy, self._attributes)
+        _set_payload(copy, self.payload)
+        _set_envelope(copy, envelope)
+        return copy
 
     @property
     def attributes(self) -> Mapping[str, Value]:
@@ -126,10 +127,7 @@ class Notification(Immutable, Mapping[str, Value]):
         )
 
     def __hash__(self) -> int:
-        if self._hash is None:
-            fill(self, "_hash", hash((*self._attributes.items(), self.payload)))
-        assert self._hash is not None
-        return self._hash
+        return hash((*self._attributes.items(), self.payload))
 
     def __str__(self) -> str:
         return "; ".join(f"{print_name(name)} = {print_literal(value)}" for name, value in self._attributes.items())
@@ -144,6 +142,10 @@ class Notification(Immutable, Mapping[str, Value]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return Notification.of_checked, (self._attributes, self.payload, self.envelope)
+
+
+_new = object.__new__
+_set_attributes, _set_payload, _set_envelope = setters(Notification, "_attributes", "payload", "envelope")
 
 
 def _pairs(attributes: Mapping[str, Value] | Iterable[tuple[str, Value]]) -> Iterable[tuple[str, Value]]:

@@ -114,7 +114,11 @@ class Node:
         """What waits until records are on disk, by their tokens."""
         self._released: list[Output] = []
         self._token = 0
+        self._has_news = False
+        """Whether the neighbours may have to be told something."""
         self._now = now
+        self._date = now, _EPOCH + timedelta(microseconds=now)
+        """The last moment at which something was published, as a date, too."""
         if self._keeping:
             self._keeping.restore(self, records, now)
 
@@ -128,7 +132,8 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
-        self._tell()
+        while self._has_news:
+            self._tell()
         self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
         outputs, self._outputs = self._outputs, []
         return outputs if self._keeping is None else self._hold(self._keeping, outputs)
@@ -151,15 +156,20 @@ class Node:
             self._released += self._held.popleft()[1]
 
     def _take(self, given: Input) -> None:
-        match given:
-            case FromPeer(peer, frame):
-                try:
-                    events = self.links.receive(peer, frame, self._now)
-                except PeerError as error:
-                    events = self._give_up(peer, error)
+        if isinstance(given, FromPeer):
+            try:
+                events = self.links.receive(given.peer, given.frame, self._now)
+            except PeerError as error:
+                events = self._give_up(given.peer, error)
+            if events:
                 self._happened(events)
-            case Request():
-                self._request(given)
+        elif isinstance(given, Request):
+            self._request(given)
+        else:
+            self._take_other(given)
+
+    def _take_other(self, given: Input) -> None:
+        match given:
             case ports.Persisted(token):
                 self._persisted(token)
             case ports.Attach() | ports.Acknowledge():
@@ -182,10 +192,14 @@ class Node:
 
     def _perform(self, request: Request) -> bool:
         """Do what a party asks for; whether it wants to wait until that has spread."""
-        party = request.party
-        if request.by not in (None, party) and party not in self.settings.may_act_for.get(request.by or "", ()):
-            raise NotAllowedError(f"{brief(request.by)} may not act for {brief(party)}")
-        match request.operation:
+        party, operation = request.party, request.operation
+        if request.by is not None and request.by != party:
+            self._check_right(request.by, party)
+        if isinstance(operation, ports.Publish):
+            self._publish(party, operation.notification)
+            return False
+        self._has_news = True
+        match operation:
             case ports.Subscribe(filter, wait):
                 if not filter.is_satisfiable():
                     raise UnsatisfiableFilterError(f"nothing can match {brief(str(filter))}")
@@ -205,9 +219,11 @@ class Node:
             case ports.Unadvertise(advertisement):
                 self.router.unadvertise(party, advertisement)
                 self._keep_party(party)
-            case ports.Publish(notification):
-                self._publish(party, notification)
         return False
+
+    def _check_right(self, actor: str, party: str) -> None:
+        if party not in self.settings.may_act_for.get(actor, ()):
+            raise NotAllowedError(f"{brief(actor)} may not act for {brief(party)}")
 
     def _check_room(self, constraints: int, held: int) -> None:
         if constraints > self.settings.limits.constraints:
@@ -227,9 +243,10 @@ class Node:
             raise LimitError("attributes", attributes, len(notification), "attributes in one notification")
         id = NotificationId(self.settings.server, self.settings.incarnation, self.published)
         self.published += 1
-        self._is_new(id)  # while there is a cycle it may come back
-        published = _EPOCH + timedelta(microseconds=self._now)
-        self._forward(notification.with_envelope(Envelope(id, published, party)), None)
+        if self._date[0] != self._now:
+            self._date = self._now, _EPOCH + timedelta(microseconds=self._now)
+        enveloped = notification.with_envelope(Envelope(id, self._date[1], party))
+        self._forward(messages.Publish(enveloped), None)
 
     def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
         if self.mail is None:
@@ -297,9 +314,11 @@ class Node:
 
     def _happened(self, events: Iterable[Event]) -> None:
         for event in events:
+            if isinstance(event, Received):
+                self._received(event.peer, event.messages)
+                continue
+            self._has_news = True
             match event:
-                case Received(peer, received):
-                    self._received(peer, received)
                 case Up(peer, role, stamp, members, told):
                     self.router.connect(peer, Role(role))
                     self.membership.connect(peer, stamp, dict(members), dict(told))
@@ -326,13 +345,15 @@ class Node:
                 self._happened(self._give_up(peer, error))
 
     def _receive(self, peer: str, message: Message) -> None:
+        if isinstance(message, messages.Publish):
+            envelope = message.notification.envelope
+            if envelope is None:
+                raise PeerError(f"{brief(peer)} sends a notification without an envelope")
+            if self._is_new(envelope.id):
+                self._forward(message, peer)
+            return
+        self._has_news = True
         match message:
-            case messages.Publish(notification):
-                envelope = notification.envelope
-                if envelope is None:
-                    raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-                if self._is_new(envelope.id):
-                    self._forward(notification, peer)
             case messages.Members():
                 self.membership.receive(peer, message)
                 if self._keeping:
@@ -349,6 +370,9 @@ class Node:
                 raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
 
     def _is_new(self, id: NotificationId) -> bool:
+        """Whether a notification from a neighbour was not here before; while there is a cycle it may come back."""
+        if id.origin == self.settings.server and id.incarnation == self.settings.incarnation:
+            return False
         is_new = self.seen.is_new(id.origin, id.incarnation, id.sequence)
         if is_new and self._keeping:
             state = self.seen.state(id.origin, id.incarnation)
@@ -359,8 +383,7 @@ class Node:
 
     def _tell(self) -> None:
         """Tell the neighbours what has changed; and cut links that close a cycle, until there is none."""
-        if not self.membership.is_touched and not self.router.is_touched:
-            return
+        self._has_news = False
         while cut := self.membership.to_cut():
             for peer in cut:
                 self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
@@ -372,16 +395,20 @@ class Node:
 
     def _send(self, peer: str, said: Sequence[Message]) -> None:
         if peer in self.router.peers:
-            self._happened(self.links.send(peer, said, self._now))
+            events = self.links.send(peer, said, self._now)
+            if events:
+                self._happened(events)
 
-    def _forward(self, notification: Notification, source: str | None) -> None:
-        self._tell()
+    def _forward(self, message: messages.Publish, source: str | None) -> None:
+        if self._has_news:
+            self._tell()
+        notification = message.notification
         route = self.router.route(notification, source)
         if route.parties:
             numbers = self.mail.add(route.parties, notification) if self.mail is not None else ()
             self._outputs.append(Deliver(route.parties, notification, numbers))
         for peer in route.peers:
-            self._send(peer, [messages.Publish(notification)])
+            self._send(peer, (message,))
 
     def _spread(self, waiting: _Asked | _Passed, source: str | None) -> None:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
@@ -402,7 +429,3 @@ class Node:
                 case _Passed(peer, token):
                     self._tell()  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])
-
-
-def _is_from(waiting: _Asked | _Passed, peer: str) -> bool:
-    return isinstance(waiting, _Passed) and waiting.peer == peer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from palio.errors import CallerError
 from palio.model import Filter
@@ -23,7 +23,7 @@ class Centralized(Router):
         """There are no neighbours."""
         return False
 
-    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
+    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
         """There are no neighbours."""
         return ()
 
@@ -40,18 +40,28 @@ class Hierarchical(Router):
         if role is Role.MASTER and self.master is not None:
             raise CallerError(f"this server has a master already: {self.master}; disconnect it first")
 
-    @property
-    def master(self) -> str | None:
-        """The server above this one."""
-        return next((peer for peer, role in self.peers.items() if role is Role.MASTER), None)
+    master: str | None = None
+    """The server above this one."""
+
+    def connect(self, peer: str, role: Role) -> None:
+        """The new neighbour may be the master."""
+        super().connect(peer, role)
+        if role is Role.MASTER:
+            self.master = peer
+
+    def disconnect(self, peer: str) -> None:
+        """The master may be gone."""
+        super().disconnect(peer)
+        if peer == self.master:
+            self.master = None
 
     def hears_subscriptions(self, role: Role) -> bool:
         """Subscriptions go up."""
         return role is Role.MASTER
 
-    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:
+    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:
         """Down where it is wanted, and up unless it comes from there."""
-        below = tuple(peer for peer in wanting if peer != source)
+        below = _without(wanting, source)
         master = self.master
         return below if master is None or master == source else (*below, master)
 
@@ -68,9 +78,9 @@ class _Acyclic(Router):
         """All do."""
         return True
 
-    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:
+    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:
         """Where it is wanted."""
-        return tuple(peer for peer in wanting if peer != source)
+        return _without(wanting, source)
 
 
 class SubscriptionForwarding(_Acyclic):
@@ -108,9 +118,13 @@ class Flooding(_Acyclic):
         """None does."""
         return False
 
-    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
+    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
         """Everywhere."""
-        return tuple(peer for peer in self.peers if peer != source)
+        return _without(self.peers, source)
+
+
+def _without(peers: Collection[str], source: str | None) -> tuple[str, ...]:
+    return tuple([peer for peer in peers if peer != source]) if source in peers else tuple(peers)
 
 
 ARCHITECTURES: dict[str, type[Router]] = {

@@ -44,7 +44,7 @@ class Publish(Message, frozen=True, gc=False):
     notification: Notification
 
 
-class Members(Message, frozen=True):
+class Members(Message, frozen=True, gc=False):
     """Servers that can, or can no longer, be reached over this link; for each the age of the youngest link between."""
 
     joined: tuple[tuple[str, Stamp], ...]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection
 from enum import Enum
 from typing import ClassVar, NamedTuple
+
+import msgspec
 
 from palio.errors import CallerError, PeerError, brief
 from palio.matching import FilterIndex
@@ -39,7 +41,7 @@ class Profile(NamedTuple):
     advertisements: tuple[Advertisement, ...]
 
 
-class Route(NamedTuple):
+class Route(msgspec.Struct, frozen=True, gc=False):
     """Where a notification goes from here."""
 
     parties: tuple[str, ...]
@@ -71,7 +73,8 @@ class Router(ABC):
         self._parties: dict[str, _Party] = {}
         self._index = FilterIndex()
         self._slots: dict[Filter, int] = {}
-        self._by_slot: dict[int, Holders] = {}
+        self._targets: dict[int, str | Holders] = {}
+        """Who gets what a filter matches, by the filter's number: its only party, or all of its holders."""
 
     # -- what an architecture says -------------------------------------------------------------------------------------
 
@@ -92,7 +95,7 @@ class Router(ABC):
         return True
 
     @abstractmethod
-    def onward(self, wanting: Iterable[str], source: str | None) -> tuple[str, ...]:
+    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:
         """The neighbours that get a notification, of which some want it and one has sent it."""
 
     # -- parties -------------------------------------------------------------------------------------------------------
@@ -253,20 +256,31 @@ class Router(ABC):
         """Who gets a notification that a party has published here, or a neighbour has sent."""
         parties: dict[str, None] = {}
         wanting: dict[str, None] = {}
-        by_slot = self._by_slot
+        targets = self._targets
         for slot in self._index.match(notification):
-            holders = by_slot[slot]
-            parties.update(holders.parties)
-            wanting.update(holders.peers)
+            target = targets[slot]
+            if isinstance(target, str):
+                parties[target] = None
+            else:
+                parties.update(target.parties)
+                wanting.update(target.peers)
         return Route(tuple(parties), self.onward(wanting, source))
 
     def _enter(self, filter: Filter, is_new: bool) -> None:
         if is_new:
-            slot = self._slots[filter] = self._index.add(filter)
-            self._by_slot[slot] = self.subscriptions.holders(filter)
+            self._slots[filter] = self._index.add(filter)
+        self._aim(filter)
 
     def _leave(self, filter: Filter, is_gone: bool) -> None:
         if is_gone:
             slot = self._slots.pop(filter)
             self._index.remove(slot)
-            del self._by_slot[slot]
+            del self._targets[slot]
+        else:
+            self._aim(filter)
+
+    def _aim(self, filter: Filter) -> None:
+        """Most filters have one holder, a party: it is found at once, without a look into dictionaries of its own."""
+        holders = self.subscriptions.holders(filter)
+        is_single = len(holders.parties) == 1 and not holders.peers
+        self._targets[self._slots[filter]] = next(iter(holders.parties)) if is_single else holders

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 from random import Random
 from typing import NamedTuple
+
+import msgspec
 
 from palio.errors import InternalError
 from palio.link.frames import Data, Frame
@@ -31,7 +32,7 @@ from palio.sim.network import Network
 from palio.sim.scheduler import Scheduler
 
 
-class Delivery(NamedTuple):
+class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A copy of a notification that a party got."""
 
     time: int
@@ -50,7 +51,7 @@ class Answer(NamedTuple):
     reply: Reply
 
 
-class Hop(NamedTuple):
+class Hop(msgspec.Struct, frozen=True, gc=False):
     """A notification that went over a link, counted when it was sent for the first time."""
 
     time: int
@@ -116,11 +117,13 @@ class Cluster:
 
     def _take(self, server: str, output: Output) -> None:
         now = self.scheduler.now
+        if isinstance(output, Send):
+            frame = output.frame
+            if isinstance(frame, Data) and frame.messages:
+                self._count(server, output.peer, frame)
+            self.network.send(server, output.peer, frame)
+            return
         match output:
-            case Send(peer, frame):
-                if isinstance(frame, Data) and frame.messages:
-                    self._count(server, peer, frame)
-                self.network.send(server, peer, frame)
             case Deliver(parties, notification, numbers):
                 if numbers:
                     parties = self._fresh(server, parties, numbers)
@@ -148,7 +151,7 @@ class Cluster:
                 self._got[party] = number
                 fresh.append(party)
             later = self.scheduler.now + self._random.randrange(50)
-            self.scheduler.at(later, partial(self._acknowledge, server, party, number))
+            self.scheduler.at(later, self._acknowledge, server, party, number)
         return tuple(fresh)
 
     def _acknowledge(self, server: str, party: str, number: int) -> None:
@@ -158,11 +161,15 @@ class Cluster:
     def _count(self, server: str, peer: str, frame: Data) -> None:
         """Messages that are sent again count once."""
         key = server, frame.session
-        known = max(0, self._highest.get(key, 0) - frame.first)
-        fresh = frame.messages[known:]
+        known = self._highest.get(key, 0) - frame.first
+        if known <= 0:
+            known, fresh = 0, frame.messages
+        else:
+            fresh = frame.messages[known:]
+        if not fresh:
+            return
         self.messages += len(fresh)
-        if fresh:
-            self._highest[key] = frame.first + len(frame.messages)
+        self._highest[key] = frame.first + len(frame.messages)
         for number, message in enumerate(fresh, frame.first + known):
             self._sent(server, peer, number, frame.session, message)
 
@@ -172,18 +179,25 @@ class Cluster:
             self.hops.append(Hop(self.scheduler.now, server, peer, message.notification))
 
     def _plan(self, server: str, node: Node) -> None:
-        """Wake a node when it wants to be; a plan that was made for an earlier life or moment does nothing."""
+        """Wake a node when it wants to be, or before: then it is asked again."""
         deadline = node.deadline
-        if deadline is None or self._wakes.get(server) == deadline:
+        if deadline is None:
             return
-        self._wakes[server] = deadline
+        planned = self._wakes.get(server)
+        if planned is None or deadline < planned:
+            self._wakes[server] = deadline
+            self.scheduler.at(deadline, self._wake, server, node, deadline, priority=1)
 
-        def wake() -> None:
-            if self.nodes.get(server) is node and self._wakes.get(server) == deadline:
-                del self._wakes[server]
-                self.give(server, ())
-
-        self.scheduler.at(deadline, wake, priority=1)
+    def _wake(self, server: str, node: Node, planned: int) -> None:
+        """The time has come that was planned, unless the plan was made for an earlier life, or is not the last one."""
+        if self.nodes.get(server) is not node or self._wakes.get(server) != planned:
+            return
+        del self._wakes[server]
+        deadline = node.deadline
+        if deadline is not None and deadline <= self.scheduler.now:
+            self.give(server, ())
+        else:
+            self._plan(server, node)
 
     def settle(self, most: int = 1_000_000) -> bool:
         """Let everything come to rest; false if it does not after so many events."""

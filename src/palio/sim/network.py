@@ -61,11 +61,12 @@ class Network:
     def send(self, source: str, target: str, frame: Frame) -> None:
         """A frame sets out."""
         weather = self.weather
-        if (source, target) in self._cut:
+        if self._cut and (source, target) in self._cut:
             self.faults["cut"] += 1
             return
+        latency = self._latency(source, target)
         if weather is FAIR:
-            self._carry(source, target, frame, 1)
+            self._carry(source, target, frame, latency)
             return
         draw = self._random.random
         if draw() < weather.drop:
@@ -73,22 +74,27 @@ class Network:
             return
         if draw() < weather.duplicate:
             self.faults["duplicate"] += 1
-            self._carry(source, target, frame, 1 + 3 * draw(), in_order=False)
+            self._carry(source, target, frame, int(latency * (1 + 3 * draw())), in_order=False)
         if draw() < weather.reorder:
             self.faults["reorder"] += 1
-            self._carry(source, target, frame, 1 + 3 * draw(), in_order=False)
+            self._carry(source, target, frame, int(latency * (1 + 3 * draw())), in_order=False)
         elif draw() < weather.delay:
             self.faults["delay"] += 1
-            self._carry(source, target, frame, 10)
+            self._carry(source, target, frame, 10 * latency)
         else:
-            self._carry(source, target, frame, 1)
+            self._carry(source, target, frame, latency)
 
-    def _carry(self, source: str, target: str, frame: Frame, times: float, *, in_order: bool = True) -> None:
-        arrival = self._scheduler.now + int(self._latency(source, target) * times)
+    def _carry(self, source: str, target: str, frame: Frame, duration: int, *, in_order: bool = True) -> None:
+        arrival = self._scheduler.now + duration
         if in_order:
-            arrival = self._last[source, target] = max(arrival, self._last.get((source, target), 0))
+            way = source, target
+            last = self._last.get(way, 0)
+            if last > arrival:
+                arrival = last
+            else:
+                self._last[way] = arrival
         self.in_flight += 1
-        self._scheduler.at(arrival, lambda: self._land(source, target, frame))
+        self._scheduler.at(arrival, self._land, source, target, frame)
 
     def _land(self, source: str, target: str, frame: Frame) -> None:
         self.in_flight -= 1

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from palio.model import Filter, Notification
 from palio.routing.antichain import Antichain
 from palio.routing.architectures import AdvertisementForwarding, Flooding, Hierarchical, SubscriptionForwarding
@@ -260,7 +262,7 @@ def _copy_for_each_filter(right: _Right) -> _Right:
         copies = [
             party for party in found.parties for filter in router.profile(party).filters if filter.matches(notification)
         ]
-        return found._replace(parties=tuple(copies))
+        return msgspec.structs.replace(found, parties=tuple(copies))
 
     return route
 

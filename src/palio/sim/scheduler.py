@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from math import inf
+from typing import Any
 
-Action = Callable[[], None]
+Action = Callable[..., None]
 
 
 class Scheduler:
@@ -22,20 +24,21 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.now = 0
-        self._heap: list[tuple[int, int, int, Action]] = []
+        self._heap: list[tuple[int, int, int, Action, tuple[Any, ...]]] = []
         self._planned = 0
 
-    def at(self, time: int, action: Action, priority: int = 0) -> None:
-        """Plan an action; what is planned for the past happens now."""
+    def at(self, time: int, action: Action, *given: Any, priority: int = 0) -> None:
+        """Plan an action, with what it will be given; what is planned for the past happens now."""
         self._planned += 1
-        heappush(self._heap, (max(time, self.now), priority, self._planned, action))
+        heappush(self._heap, (max(self.now, time), priority, self._planned, action, given))
 
     def run(self, until: int | None = None, most: int | None = None) -> int:
         """Let time pass until a moment, or until nothing is planned, or so many actions have happened; how many did."""
         heap, done = self._heap, 0
-        while heap and (until is None or heap[0][0] <= until) and (most is None or done < most):
-            self.now, _, _, action = heappop(heap)
-            action()
+        last, limit = inf if until is None else until, inf if most is None else most
+        while heap and heap[0][0] <= last and done < limit:
+            self.now, _, _, action, given = heappop(heap)
+            action(*given)
             done += 1
         if until is not None and self.now < until:
             self.now = until
