@@ -35,7 +35,13 @@ class Fate(NamedTuple):
     survives: bool
 
     def __str__(self) -> str:
-        return f"{self.module}:{self.mutant.line}: {self.mutant.change}"
+        """By the text of the line, because numbers of lines change."""
+        text = source_of(self.module).splitlines()[self.mutant.line - 1]
+        return f"{self.module}: {text.strip()}: {self.mutant.change}"
+
+
+def source_of(module: str) -> str:
+    return (ROOT / "src" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8")
 
 
 def try_mutant(module: str, mutant: Mutant) -> Fate:
@@ -55,11 +61,7 @@ def main() -> None:
     parser.add_argument("modules", nargs="*", default=MODULES)
     parser.add_argument("--every", type=int, default=1)
     given = parser.parse_args()
-    work = [
-        (module, mutant)
-        for module in given.modules
-        for mutant in mutants((ROOT / "src" / f"{module.replace('.', '/')}.py").read_text(encoding="utf-8"))
-    ][:: given.every]
+    work = [(module, mutant) for module in given.modules for mutant in mutants(source_of(module))][:: given.every]
     known = {line.partition("  #")[0] for line in EQUIVALENT.read_text(encoding="utf-8").splitlines()}
     survivors, equivalent = [], 0
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -68,7 +70,7 @@ def main() -> None:
                 equivalent += 1
             elif fate.survives:
                 survivors.append(fate)
-                print(f"\r\033[K{fate}")
+                print(f"\r\033[K{fate.mutant.line}: {fate}")
             print(f"\r{number} of {len(work)}, {len(survivors)} survive", end="", flush=True)
     counted = len(work) - equivalent
     print(f"\r\033[K{counted - len(survivors)} of {counted} mutants were noticed; {equivalent} more change nothing")

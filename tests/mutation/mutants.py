@@ -27,9 +27,8 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitOr: ast.BitAnd,
 }
 _CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
-
-
 _DOING = ast.Expr | ast.Assign | ast.AugAssign | ast.Delete | ast.Raise | ast.Continue
+"""Statements that can be left out."""
 
 
 class Mutant(NamedTuple):
@@ -63,10 +62,7 @@ def _omissions(tree: ast.Module, block: list[ast.stmt]) -> Iterator[Mutant]:
     """Statements that do something are left out."""
     for place, statement in enumerate(block):
         is_docstring = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-        does_something = isinstance(
-            statement, ast.Expr | ast.Assign | ast.AugAssign | ast.Delete | ast.Raise | ast.Continue
-        )
-        if does_something and not is_docstring and not _is_declaration(statement):
+        if isinstance(statement, _DOING) and not is_docstring and not _is_declaration(statement):
             block[place] = ast.copy_location(ast.Pass(), statement)
             yield Mutant(statement.lineno, f"without {ast.unparse(statement)[:60]}", ast.unparse(tree))
             block[place] = statement
