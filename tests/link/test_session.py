@@ -33,7 +33,10 @@ class Pair:
 
     def pump(self) -> None:
         for end in (0, 1):
-            self.flying[1 - end].extend(self.ends[end].frames(self.now))
+            is_due = self.ends[end].is_due(self.now)
+            frames = self.ends[end].frames(self.now)
+            assert is_due == bool(frames)
+            self.flying[1 - end].extend(frames)
 
     def land(self, end: int, place: int) -> None:
         frame = self.flying[end].pop(place)
@@ -190,3 +193,12 @@ def test_what_was_never_sent_cannot_be_acknowledged() -> None:
     session.frames(0)
     with pytest.raises(BrokenSequenceError, match="number 5 is expected where only 4 were sent"):
         session.receive(Data(STAMP, 0, (), 5), 0)
+
+
+def test_an_acknowledgement_goes_out_also_while_the_window_is_full() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(*range(9)))
+    session.frames(0)
+    session.receive(Data(STAMP, 0, tuple(numbered(0)), 0), 1)
+    assert session.frames(4) == [Data(STAMP, 0, (), 1)]
+    assert session.deadline == 10

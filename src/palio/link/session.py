@@ -134,7 +134,7 @@ class Session:
         for _ in range(done):
             self._outbox.popleft()
         self.base = expected
-        self._sent = self._sent - done if self._sent > done else 0
+        self._sent = max(0, self._sent - done)
         self._patience = self._settings.retransmit
         self._resend_at = now + self._patience if self._sent else None
 
@@ -151,7 +151,7 @@ class Session:
             return self._fresh()
         if self._acknowledge_at is not None and now >= self._acknowledge_at:
             self._acknowledge_at = None
-            return [Data(self.stamp, self.base + self._sent, (), self.expected)]
+            return [Data(self.stamp, self.base, (), self.expected)]
         return []
 
     def _fresh(self) -> list[Data]:
