@@ -19,6 +19,7 @@ from palio.model import Filter
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.routing.architectures import ARCHITECTURES
+from palio.routing.messages import Publish
 from palio.routing.router import Role
 
 SIZES = (25_000, 50_000, 100_000)
@@ -90,8 +91,9 @@ def _publishing(workload: str, size: int) -> Iterator[dict[str, Figure]]:
     index = FilterIndex(filters)
     requests = [ports.Request("object", number, ports.Publish(event)) for number, event in enumerate(events)]
     batches = [requests[begin : begin + _BATCH] for begin in range(0, len(requests), _BATCH)]
+    messages = [Publish(event) for event in events]
     matching = _best(lambda: [index.match(event) for event in events])
-    routing = _best(lambda: [node.router.route(event) for event in events])
+    routing = _best(lambda: [node.router.route(message) for message in messages])
     handling = _best(lambda: [node.handle(batch, 0) for batch in batches])
     for operation, seconds in (("match alone", matching), ("route", routing), ("publish at a node", handling)):
         yield {

@@ -23,6 +23,8 @@ class Open(Frame, frozen=True, gc=False):
     architecture: str
     members: tuple[tuple[str, Stamp], ...]
     """The servers in the tree of the asking one."""
+    latency: int = 1
+    """What the link counts for where there are several ways; the asking server says it for both."""
 
 
 class Accept(Frame, frozen=True, gc=False):

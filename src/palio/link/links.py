@@ -16,6 +16,13 @@ from palio.routing.messages import Message, Stamp
 Members = tuple[tuple[str, Stamp], ...]
 
 
+class Wish(msgspec.Struct, frozen=True, gc=False):
+    """A link that this server opens, and opens again when it is lost."""
+
+    role: str
+    latency: int = 1
+
+
 class Up(msgspec.Struct, frozen=True, gc=False):
     """A link is there; messages may be sent."""
 
@@ -26,6 +33,7 @@ class Up(msgspec.Struct, frozen=True, gc=False):
     """What the neighbour brings."""
     told: Members
     """What it was told."""
+    latency: int = 1
 
 
 class Down(msgspec.Struct, frozen=True, gc=False):
@@ -97,10 +105,10 @@ class _Opening(NamedTuple):
 class _Link:
     """A link that is there."""
 
-    __slots__ = ("answer", "doubt", "kept", "role", "session")
+    __slots__ = ("answer", "doubt", "kept", "latency", "role", "session")
 
-    def __init__(self, session: Session, role: str, answer: _Repeated | None) -> None:
-        self.session, self.role = session, role
+    def __init__(self, session: Session, role: str, latency: int, answer: _Repeated | None) -> None:
+        self.session, self.role, self.latency = session, role, latency
         self.answer = answer
         """Until the other end shows that it has got it."""
         self.doubt: _Repeated | None = None
@@ -138,8 +146,7 @@ class Links:
         self._settings = settings
         self._keeper: Keeper = keeper or Nothing()
         self._is_keeping = keeper is not None
-        self._wishes: dict[str, str] = {}
-        """Neighbours to which this server opens links, and opens them again when they are lost; with their roles."""
+        self._wishes: dict[str, Wish] = {}
         self._reopen: dict[str, int] = {}
         self._opening: dict[str, _Opening] = {}
         self._closing: dict[str, _Repeated] = {}
@@ -158,15 +165,15 @@ class Links:
 
     # -- wishes --------------------------------------------------------------------------------------------------------
 
-    def connect(self, peer: str, role: str, now: int) -> None:
-        """Open a link, and keep it; ``role`` is what the neighbour will be."""
+    def connect(self, peer: str, wish: Wish, now: int) -> None:
+        """Open a link, and keep it."""
         if peer == self._server:
             raise CallerError(f"{brief(peer)} cannot be linked with itself")
         if peer in self._links or peer in self._opening:
             raise CallerError(f"there is a link to {brief(peer)} already")
-        self._wishes[peer] = role
+        self._wishes[peer] = wish
         self._stirred[peer] = None
-        self._keeper.put(("wish", peer), role)
+        self._keeper.put(("wish", peer), wish)
         self._open(peer, now)
 
     def disconnect(self, peer: str, now: int) -> list[Event]:
@@ -193,7 +200,8 @@ class Links:
     def _open(self, peer: str, now: int) -> None:
         self._reopen.pop(peer, None)
         architecture, members = self._host.introduction()
-        frame = Open(self._host.next_stamp(), self._wishes[peer], architecture, members)
+        wish = self._wishes[peer]
+        frame = Open(self._host.next_stamp(), wish.role, architecture, members, wish.latency)
         self._opening[peer] = _Opening(frame, _Repeated(frame, now, self._settings))
 
     def _end(self, peer: str, why: Why, now: int) -> list[Event]:
@@ -257,7 +265,7 @@ class Links:
             return []
         if link.answer is not None:
             link.answer = None
-            self._keeper.put(("link", peer), (frame.session, link.role, None))
+            self._keep_link(peer, link)
         link.doubt = None
         session = link.session
         messages = session.receive(frame, now)
@@ -293,6 +301,9 @@ class Links:
         self._last[peer] = stamp
         self._keeper.put(("last", peer), stamp)
         role = _OPPOSITE.get(frame.role)
+        if frame.latency < 1:
+            self._replies.append((peer, Refuse(stamp, f"a latency of {frame.latency}; it is 1 at least")))
+            return []
         if role is None:
             self._replies.append((peer, Refuse(stamp, f"{brief(frame.role)} is none of {', '.join(_OPPOSITE)}")))
             return []
@@ -303,8 +314,8 @@ class Links:
         _, members = self._host.introduction()
         answer = Accept(stamp, members)
         session = Session(stamp, self._settings)
-        self._add(peer, _Link(session, role, _Repeated(answer, now, self._settings)))
-        return [Up(peer, role, stamp, frame.members, members)]
+        self._add(peer, _Link(session, role, frame.latency, _Repeated(answer, now, self._settings)))
+        return [Up(peer, role, stamp, frame.members, members, frame.latency)]
 
     def _accepted(self, peer: str, frame: Accept, now: int) -> list[Event]:
         opening = self._opening.get(peer)
@@ -324,8 +335,8 @@ class Links:
         del self._opening[peer]
         session = Session(asked.session, self._settings)
         session.acknowledge_soon(now)
-        self._add(peer, _Link(session, asked.role, None))
-        return [Up(peer, asked.role, asked.session, frame.members, asked.members)]
+        self._add(peer, _Link(session, asked.role, asked.latency, None))
+        return [Up(peer, asked.role, asked.session, frame.members, asked.members, asked.latency)]
 
     def _refused(self, peer: str, frame: Refuse) -> list[Event]:
         opening = self._opening.get(peer)
@@ -358,7 +369,11 @@ class Links:
     def _add(self, peer: str, link: _Link) -> None:
         self._reopen.pop(peer, None)
         self._links[peer] = link
-        self._keeper.put(("link", peer), (link.session.stamp, link.role, link.answer.frame if link.answer else None))
+        self._keep_link(peer, link)
+
+    def _keep_link(self, peer: str, link: _Link) -> None:
+        answer = link.answer.frame if link.answer else None
+        self._keeper.put(("link", peer), (link.session.stamp, link.role, link.latency, answer))
 
     def _remove(self, peer: str) -> _Link | None:
         link = self._links.pop(peer, None)
@@ -397,10 +412,10 @@ class Links:
                 case ("closing", peer):
                     self._closing[peer] = _Repeated(value, now, self._settings)
                 case ("link", peer):
-                    stamp, role, answer = value
+                    stamp, role, latency, answer = value
                     repeated = _Repeated(answer, now, self._settings) if answer is not None else None
-                    self._links[peer] = _Link(self._session(records, peer, stamp), role, repeated)
-                    ups.append(Up(peer, role, stamp, (), ()))
+                    self._links[peer] = _Link(self._session(records, peer, stamp), role, latency, repeated)
+                    ups.append(Up(peer, role, stamp, (), (), latency))
         for peer in self._wishes:
             if peer not in self._links:
                 self._reopen[peer] = now
@@ -485,8 +500,8 @@ class Links:
         return self._plans[0][0] if self._plans else None
 
     @property
-    def wishes(self) -> Mapping[str, str]:
-        """The neighbours to which this server opens links, with their roles."""
+    def wishes(self) -> Mapping[str, Wish]:
+        """The neighbours to which this server opens links."""
         return self._wishes
 
     @property

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from palio.errors import CallerError, LimitError, PalioError, PeerError, brief
-from palio.link.links import Down, Event, Links, Received, Refused, Up
+from palio.link.links import Down, Event, Links, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings
 from palio.model import Notification
 from palio.model.envelope import Envelope, NotificationId
@@ -34,7 +34,6 @@ from palio.node.seen import Seen
 from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.membership import Membership
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
 
@@ -100,8 +99,8 @@ class Node:
             names = ", ".join(ARCHITECTURES)
             raise CallerError(f"architecture: {brief(settings.architecture)} is none of {names}")
         self.settings = settings
-        self.router: Router = architecture()
-        self.membership = Membership(settings.server, settings.incarnation)
+        self.router: Router = architecture(settings.server, settings.incarnation)
+        self.membership = self.router.membership
         self._keeping = Keeping() if settings.durable else None
         self.links = Links(settings.server, self, settings.link, self._keeping.journal if self._keeping else None)
         self.mail = Mail(self._keeping.journal) if self._keeping else None
@@ -186,7 +185,7 @@ class Node:
             self._outputs.append(Reply(request.party, request.number, error))
             return
         if waits:
-            self._spread(_Asked(request.party, request.number), None)
+            self._spread(_Asked(request.party, request.number), None, self.settings.server)
         else:
             self._outputs.append(Reply(request.party, request.number))
 
@@ -279,7 +278,7 @@ class Node:
             return f"{self.settings.server} is {self.router.name}, and {peer} is {architecture}"
         try:
             self.router.check_neighbour(Role(role))
-            if architecture is not None:
+            if architecture is not None and self.router.topology is None:
                 self.membership.check(peer, (member for member, _ in members))
         except CallerError as error:
             return str(error)
@@ -289,11 +288,12 @@ class Node:
         peer = given.peer
         try:
             match given:
-                case ports.Connect(_, role):
+                case ports.Connect(_, role, latency):
                     self.router.check_neighbour(role)
-                    self._check_wishes(role)
-                    self.membership.check(peer, [peer])
-                    self.links.connect(peer, role.value, self._now)
+                    self._check_wish(role, latency)
+                    if self.router.topology is None:
+                        self.membership.check(peer, [peer])
+                    self.links.connect(peer, Wish(role.value, latency), self._now)
                 case ports.Disconnect():
                     self._happened(self.links.disconnect(peer, self._now))
                 case ports.Doubt():
@@ -301,9 +301,11 @@ class Node:
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
 
-    def _check_wishes(self, role: Role) -> None:
+    def _check_wish(self, role: Role, latency: int) -> None:
         """Of two masters that were asked for at the same time both could be lost: each would see a cycle."""
-        masters = [peer for peer, wish in self.links.wishes.items() if wish == Role.MASTER.value]
+        if latency < 1:
+            raise CallerError(f"a latency of {latency}; it is 1 at least")
+        masters = [peer for peer, wish in self.links.wishes.items() if wish.role == Role.MASTER.value]
         if role is Role.MASTER and masters:
             raise CallerError(f"this server has a master already, or asks for one: {masters[0]}; disconnect it first")
 
@@ -319,21 +321,30 @@ class Node:
                 continue
             self._has_news = True
             match event:
-                case Up(peer, role, stamp, members, told):
-                    self.router.connect(peer, Role(role))
-                    self.membership.connect(peer, stamp, dict(members), dict(told))
-                    if self._keeping:
-                        self._keeping.members(peer)
-                    self._outputs.append(LinkUp(peer))
+                case Up(peer):
+                    self._up(event)
                 case Down(peer):
                     if self._keeping:
                         self._keeping.gone(self, peer)
                     self.router.disconnect(peer)
-                    self.membership.disconnect(peer)
+                    if self.router.topology is None:
+                        self.membership.disconnect(peer)
+                    else:
+                        self.router.topology.disconnect(peer)
                     self._come_back(self.waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer))
                     self._outputs.append(LinkDown(peer))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
+
+    def _up(self, up: Up) -> None:
+        self.router.connect(up.peer, Role(up.role))
+        if self.router.topology is None:
+            self.membership.connect(up.peer, up.stamp, dict(up.members), dict(up.told))
+        else:
+            self.router.topology.connect(up.peer, up.latency)
+        if self._keeping:
+            self._keeping.members(up.peer)
+        self._outputs.append(LinkUp(up.peer))
 
     def _received(self, peer: str, received: Iterable[Message]) -> None:
         for message in received:
@@ -358,8 +369,10 @@ class Node:
                 self.membership.receive(peer, message)
                 if self._keeping:
                     self._keeping.members(peer)
-            case messages.Spread(token):
-                self._spread(_Passed(peer, token), peer)
+            case messages.Account() if self.router.topology is not None:
+                self.router.topology.receive(peer, message)
+            case messages.Spread(token, origin):
+                self._spread(_Passed(peer, token), peer, origin)
             case messages.Spreaded(token):
                 self._come_back(self.waves.answered(peer, token))
             case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
@@ -390,6 +403,9 @@ class Node:
                 self._happened(self.links.disconnect(peer, self._now))
         for peer, members in self.membership.updates():
             self._send(peer, [members])
+        if self.router.topology is not None:
+            for peer, accounts in self.router.topology.updates():
+                self._send(peer, accounts)
         for peer, control in self.router.control():
             self._send(peer, control)
 
@@ -402,24 +418,27 @@ class Node:
     def _forward(self, message: messages.Publish, source: str | None) -> None:
         if self._has_news:
             self._tell()
-        notification = message.notification
-        route = self.router.route(notification, source)
+        passed = self.router.admit(message, source)
+        if passed is None:
+            return
+        notification = passed.notification
+        route = self.router.route(passed, source)
         if route.parties:
             numbers = self.mail.add(route.parties, notification) if self.mail is not None else ()
             self._outputs.append(Deliver(route.parties, notification, numbers))
         for peer in route.peers:
-            self._send(peer, (message,))
+            self._send(peer, (passed,))
 
-    def _spread(self, waiting: _Asked | _Passed, source: str | None) -> None:
+    def _spread(self, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
         self._tell()
-        peers = [peer for peer in self.router.hearing() if peer != source]
+        peers = [peer for peer in self.router.hearing(origin) if peer != source]
         if not peers:
             self._come_back([waiting])
             return
         token = self.waves.begin(waiting, peers)
         for peer in peers:
-            self._send(peer, [messages.Spread(token)])
+            self._send(peer, [messages.Spread(token, origin)])
 
     def _come_back(self, waiting: Iterable[_Asked | _Passed]) -> None:
         for each in waiting:

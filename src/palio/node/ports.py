@@ -66,6 +66,8 @@ class Connect(Input, frozen=True, gc=False):
 
     peer: str
     role: Role = Role.PEER
+    latency: int = 1
+    """What the link counts for where there are several ways."""
 
 
 class Disconnect(Input, frozen=True, gc=False):

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from palio.errors import CallerError
 from palio.model import Filter
-from palio.routing.messages import Advertise, Control, Unadvertise
+from palio.routing.general import AdvertisingGeneral, General
+from palio.routing.messages import Advertise, Control, Publish, Unadvertise
 from palio.routing.router import Role, Router
 
 
@@ -23,7 +24,7 @@ class Centralized(Router):
         """There are no neighbours."""
         return False
 
-    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
+    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
         """There are no neighbours."""
         return ()
 
@@ -59,7 +60,7 @@ class Hierarchical(Router):
         """Subscriptions go up."""
         return role is Role.MASTER
 
-    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:
+    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
         """Down where it is wanted, and up unless it comes from there."""
         below = _without(wanting, source)
         master = self.master
@@ -78,7 +79,7 @@ class _Acyclic(Router):
         """All do."""
         return True
 
-    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:
+    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
         """Where it is wanted."""
         return _without(wanting, source)
 
@@ -118,7 +119,7 @@ class Flooding(_Acyclic):
         """None does."""
         return False
 
-    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:  # noqa: ARG002
+    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
         """Everywhere."""
         return _without(self.peers, source)
 
@@ -128,6 +129,15 @@ def _without(peers: Collection[str], source: str | None) -> tuple[str, ...]:
 
 
 ARCHITECTURES: dict[str, type[Router]] = {
-    each.name: each for each in (Centralized, Hierarchical, SubscriptionForwarding, AdvertisementForwarding, Flooding)
+    each.name: each
+    for each in (
+        Centralized,
+        Hierarchical,
+        SubscriptionForwarding,
+        AdvertisementForwarding,
+        Flooding,
+        General,
+        AdvertisingGeneral,
+    )
 }
 """By the short names that the papers' figures have."""

@@ -18,30 +18,40 @@ class Subscribe(Message, frozen=True, gc=False):
     """Somebody on this side of the link wants what the filter matches."""
 
     filter: Filter
+    source: str = ""
+    """In networks of any shape: the server whose parties want it."""
 
 
 class Unsubscribe(Message, frozen=True, gc=False):
     """The filter, and no other one, does not count any more."""
 
     filter: Filter
+    source: str = ""
 
 
 class Advertise(Message, frozen=True, gc=False):
     """Somebody on this side of the link may publish what the advertisement announces."""
 
     advertisement: Advertisement
+    source: str = ""
+    """In networks of any shape: the server whose parties may publish it."""
 
 
 class Unadvertise(Message, frozen=True, gc=False):
     """The advertisement, and no other one, does not count any more."""
 
     advertisement: Advertisement
+    source: str = ""
 
 
 class Publish(Message, frozen=True, gc=False):
     """A notification on its way; its envelope says which publication it is."""
 
     notification: Notification
+    entry: str = ""
+    """In networks of any shape: the server where it has entered the network; it travels on the paths from there."""
+    hops: int = 0
+    """There: how many links it may still go over."""
 
 
 class Members(Message, frozen=True, gc=False):
@@ -51,10 +61,23 @@ class Members(Message, frozen=True, gc=False):
     left: tuple[str, ...]
 
 
+class Account(Message, frozen=True, gc=False):
+    """In networks of any shape: what a server says of its links, passed on by all others."""
+
+    server: str
+    incarnation: int
+    number: int
+    """Younger accounts have higher ones."""
+    links: tuple[tuple[str, int], ...]
+    """The neighbours, with the latencies of the links to them."""
+
+
 class Spread(Message, frozen=True, gc=False):
     """Answer when everything that was sent before this has spread over all servers on your side."""
 
     token: int
+    origin: str = ""
+    """In networks of any shape: the server from which the wave has gone out."""
 
 
 class Spreaded(Message, frozen=True, gc=False):

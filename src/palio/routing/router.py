@@ -13,8 +13,10 @@ from palio.errors import CallerError, PeerError, brief
 from palio.matching import FilterIndex
 from palio.model import Advertisement, Filter, Notification
 from palio.routing.antichain import Antichain
-from palio.routing.messages import Advertise, Control, Message, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.membership import Membership
+from palio.routing.messages import Advertise, Control, Message, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.table import Holders, Table
+from palio.routing.topology import Topology
 
 
 class Role(Enum):
@@ -66,7 +68,11 @@ class Router(ABC):
 
     name: ClassVar[str]
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "", incarnation: int = 0) -> None:
+        self.server = server
+        self.membership = Membership(server, incarnation)
+        self.topology: Topology | None = None
+        """What is known of the network, where it may have any shape."""
         self.subscriptions: Table[Filter] = Table(Filter, self.is_wanted_beyond)
         self.advertisements: Table[Advertisement] = Table(Advertisement)
         self.peers: dict[str, Role] = {}
@@ -95,8 +101,12 @@ class Router(ABC):
         return True
 
     @abstractmethod
-    def onward(self, wanting: Collection[str], source: str | None) -> tuple[str, ...]:
+    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:
         """The neighbours that get a notification, of which some want it and one has sent it."""
+
+    def admit(self, message: Publish, source: str | None) -> Publish | None:  # noqa: ARG002 (most take it as it is)
+        """A notification as it goes on from here, if it does."""
+        return message
 
     # -- parties -------------------------------------------------------------------------------------------------------
 
@@ -105,15 +115,15 @@ class Router(ABC):
         replaced = self._party(party).filters.add(filter)
         if replaced is None:
             return
-        self._enter(filter, self.subscriptions.add_party(filter, party))
+        self._begin(filter, party)
         for each in replaced:
-            self._leave(each, self.subscriptions.remove_party(each, party))
+            self._end(each, party)
 
     def unsubscribe(self, party: str, filter: Filter) -> tuple[Filter, ...]:
         """Cancel all subscriptions of a party that the filter covers; they are returned."""
         removed = self._party(party).filters.remove(filter)
         for each in removed:
-            self._leave(each, self.subscriptions.remove_party(each, party))
+            self._end(each, party)
         self._forget_if_empty(party)
         return removed
 
@@ -122,15 +132,15 @@ class Router(ABC):
         replaced = self._party(party).advertisements.add(advertisement)
         if replaced is None:
             return
-        self.advertisements.add_party(advertisement, party)
+        self._offer(advertisement, party)
         for each in replaced:
-            self.advertisements.remove_party(each, party)
+            self._withdraw(each, party)
 
     def unadvertise(self, party: str, advertisement: Advertisement) -> tuple[Advertisement, ...]:
         """Cancel all advertisements of a party that this one covers; they are returned."""
         removed = self._party(party).advertisements.remove(advertisement)
         for each in removed:
-            self.advertisements.remove_party(each, party)
+            self._withdraw(each, party)
         self._forget_if_empty(party)
         return removed
 
@@ -148,9 +158,9 @@ class Router(ABC):
         """Remove a party with all that it holds."""
         profile = self.profile(party)
         for filter in profile.filters:
-            self._leave(filter, self.subscriptions.remove_party(filter, party))
+            self._end(filter, party)
         for advertisement in profile.advertisements:
-            self.advertisements.remove_party(advertisement, party)
+            self._withdraw(advertisement, party)
         self._parties.pop(party, None)
         return profile
 
@@ -160,6 +170,22 @@ class Router(ABC):
             self.subscribe(party, filter)
         for advertisement in profile.advertisements:
             self.advertise(party, advertisement)
+
+    def _begin(self, filter: Filter, party: str) -> None:
+        """A party holds a filter."""
+        self._enter(filter, self.subscriptions.add_party(filter, party))
+
+    def _end(self, filter: Filter, party: str) -> None:
+        """A party holds a filter no longer."""
+        self._leave(filter, self.subscriptions.remove_party(filter, party))
+
+    def _offer(self, advertisement: Advertisement, party: str) -> None:
+        """A party holds an advertisement."""
+        self.advertisements.add_party(advertisement, party)
+
+    def _withdraw(self, advertisement: Advertisement, party: str) -> None:
+        """A party holds an advertisement no longer."""
+        self.advertisements.remove_party(advertisement, party)
 
     def _party(self, name: str) -> _Party:
         found = self._parties.get(name)
@@ -176,10 +202,7 @@ class Router(ABC):
 
     def connect(self, peer: str, role: Role) -> None:
         """There is a new neighbour; it has to be told all that concerns it."""
-        if peer in self.peers:
-            raise CallerError(f"{brief(peer)} is a neighbour already")
-        self.check_neighbour(role)
-        self.peers[peer] = role
+        self._add_peer(peer, role)
         if self.hears_subscriptions(role):
             self.subscriptions.open(peer)
         if self.hears_advertisements(role):
@@ -187,15 +210,24 @@ class Router(ABC):
 
     def disconnect(self, peer: str) -> None:
         """A neighbour is gone, and with it all that it held."""
-        if peer not in self.peers:
-            raise CallerError(f"{brief(peer)} is no neighbour")
-        del self.peers[peer]
+        self._remove_peer(peer)
         self.subscriptions.close(peer)
         self.advertisements.close(peer)
         for advertisement in tuple(self.advertisements.held_by(peer)):
             self.advertisements.remove_peer(advertisement, peer)
         for filter in tuple(self.subscriptions.held_by(peer)):
             self._leave(filter, self.subscriptions.remove_peer(filter, peer))
+
+    def _add_peer(self, peer: str, role: Role) -> None:
+        if peer in self.peers:
+            raise CallerError(f"{brief(peer)} is a neighbour already")
+        self.check_neighbour(role)
+        self.peers[peer] = role
+
+    def _remove_peer(self, peer: str) -> None:
+        if peer not in self.peers:
+            raise CallerError(f"{brief(peer)} is no neighbour")
+        del self.peers[peer]
 
     def receive(self, peer: str, message: Control) -> None:
         """A neighbour says what it wants, or what may be published on its side."""
@@ -242,8 +274,8 @@ class Router(ABC):
             told[update.peer].extend(map(Unadvertise, update.ended))
         return list(told.items())
 
-    def hearing(self) -> list[str]:
-        """The neighbours to which subscriptions or advertisements are passed on."""
+    def hearing(self, origin: str) -> list[str]:  # noqa: ARG002 (most pass on everything)
+        """The neighbours to which subscriptions or advertisements that begin at a server are passed on."""
         return [
             peer
             for peer, role in self.peers.items()
@@ -252,19 +284,19 @@ class Router(ABC):
 
     # -- notifications -------------------------------------------------------------------------------------------------
 
-    def route(self, notification: Notification, source: str | None = None) -> Route:
+    def route(self, message: Publish, source: str | None = None) -> Route:
         """Who gets a notification that a party has published here, or a neighbour has sent."""
         parties: dict[str, None] = {}
         wanting: dict[str, None] = {}
         targets = self._targets
-        for slot in self._index.match(notification):
+        for slot in self._index.match(message.notification):
             target = targets[slot]
             if isinstance(target, str):
                 parties[target] = None
             else:
                 parties.update(target.parties)
                 wanting.update(target.peers)
-        return Route(tuple(parties), self.onward(wanting, source))
+        return Route(tuple(parties), self.onward(wanting, source, message))
 
     def _enter(self, filter: Filter, is_new: bool) -> None:
         if is_new:

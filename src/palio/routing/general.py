@@ -1,0 +1,257 @@
+"""Networks of any shape: what a server's parties want spreads on the tree of the shortest paths from that server.
+
+Every server keeps apart what it knows of each *source*, the server at whose parties a filter or an advertisement
+begins. On the tree of a source everybody has one neighbour from which it hears of it, and tells those behind. A
+notification travels on the tree of the server where it entered the network, towards the sources that want it. The path
+between two servers is the same in both directions, so it meets the filters on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import Generic
+
+from palio.errors import CallerError
+from palio.matching.candidates import E
+from palio.model import Advertisement, Filter
+from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.paths import Graph
+from palio.routing.router import Role, Router
+from palio.routing.table import Table, Update
+from palio.routing.topology import Topology
+
+MOST_HOPS = 255
+"""A notification that has gone over so many links goes no further: a guard, should servers not agree on the network."""
+
+
+class _Sources(Generic[E]):
+    """Filters, or advertisements, by source: a table each, all with the same neighbours.
+
+    ``everything`` has the elements of all tables; there the sources are the holders.
+    """
+
+    def __init__(self, kind: type[E], is_meant_for: Callable[[str, str, E], bool], everything: Table[E]) -> None:
+        self._kind: type[E] = kind
+        self._is_meant_for: Callable[[str, str, E], bool] = is_meant_for
+        self._everything = everything
+        self._peers: dict[str, None] = {}
+        self._tables: dict[str, Table[E]] = {}
+
+    def __getitem__(self, source: str) -> Table[E]:
+        found = self._tables.get(source)
+        if found is None:
+            found = self._tables[source] = Table(self._kind, partial(self._is_meant_for, source))
+            for peer in self._peers:
+                found.open(peer)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def knows(self, source: str, element: E, peer: str) -> bool:
+        """Whether a neighbour has told of an element of a source."""
+        return source in self._tables and element in self._tables[source].held_by(peer)
+
+    def learn(self, source: str, element: E, peer: str) -> bool:
+        """A neighbour tells of an element of a source; whether the element is new here."""
+        return self[source].add_peer(element, peer) and self._everything.add_peer(element, source)
+
+    def forget(self, source: str, element: E, peer: str) -> bool:
+        """A neighbour takes back an element of a source; whether the element is gone from here."""
+        return self[source].remove_peer(element, peer) and self._everything.remove_peer(element, source)
+
+    def open(self, peer: str) -> None:
+        """From now on a neighbour is told."""
+        self._peers[peer] = None
+        for table in self._tables.values():
+            table.open(peer)
+
+    def close(self, peer: str) -> list[tuple[str, E]]:
+        """A neighbour is gone: what it has told, by source, is to be forgotten."""
+        self._peers.pop(peer, None)
+        for table in self._tables.values():
+            table.close(peer)
+        return [(source, each) for source, table in self._tables.items() for each in table.held_by(peer)]
+
+    def reconsider(self) -> None:
+        """What is meant for whom has changed."""
+        for table in self._tables.values():
+            for peer in self._peers:
+                table.reconsider(peer)
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether a neighbour may have to be told something."""
+        return any(table.is_touched for table in self._tables.values())
+
+    def updates(self) -> list[tuple[str, Update[E]]]:
+        """What has to be told now, by source; sources of which nothing is known or told any more are forgotten."""
+        found = [(source, update) for source, table in self._tables.items() for update in table.updates()]
+        for source in [source for source, table in self._tables.items() if not table]:
+            if not any(self._tables[source].told_to(peer) for peer in self._peers):
+                del self._tables[source]
+        return found
+
+
+class General(Router):
+    """A network of any shape in which subscriptions spread everywhere.
+
+    In :attr:`subscriptions` and :attr:`advertisements` the holders are this server's parties, and sources.
+    """
+
+    name = "gs"
+    topology: Topology
+
+    def __init__(self, server: str, incarnation: int = 0) -> None:
+        super().__init__(server, incarnation)
+        self.topology = Topology(server, incarnation)
+        self._wanted: _Sources[Filter] = _Sources(Filter, self._is_wanted_behind, self.subscriptions)
+        self._offered: _Sources[Advertisement] = _Sources(Advertisement, self._is_behind, self.advertisements)
+        self._graph: Graph | None = None
+        """For which what the neighbours were told is right."""
+
+    def check_neighbour(self, role: Role) -> None:
+        """All are peers."""
+        if role is not Role.PEER:
+            raise CallerError(f"in a network of peers there is no {role.value}")
+
+    def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
+        """All do, of some sources."""
+        return True
+
+    # -- what is known of sources --------------------------------------------------------------------------------------
+
+    def _begin(self, filter: Filter, party: str) -> None:
+        super()._begin(filter, party)
+        self._wanted[self.server].add_party(filter, party)
+
+    def _end(self, filter: Filter, party: str) -> None:
+        super()._end(filter, party)
+        self._wanted[self.server].remove_party(filter, party)
+
+    def _offer(self, advertisement: Advertisement, party: str) -> None:
+        super()._offer(advertisement, party)
+        self._offered[self.server].add_party(advertisement, party)
+
+    def _withdraw(self, advertisement: Advertisement, party: str) -> None:
+        super()._withdraw(advertisement, party)
+        self._offered[self.server].remove_party(advertisement, party)
+
+    def connect(self, peer: str, role: Role) -> None:
+        """There is a new neighbour; it is told of the sources that it hears of from here."""
+        self._add_peer(peer, role)
+        self._wanted.open(peer)
+        if self.hears_advertisements(role):
+            self._offered.open(peer)
+
+    def disconnect(self, peer: str) -> None:
+        """A neighbour is gone, and with it all that was known from it."""
+        self._remove_peer(peer)
+        for source, advertisement in self._offered.close(peer):
+            self._offered.forget(source, advertisement, peer)
+        for source, filter in self._wanted.close(peer):
+            self._leave(filter, self._wanted.forget(source, filter, peer))
+
+    def receive(self, peer: str, message: Control) -> None:
+        """A neighbour says what a source wants, or what may be published there."""
+        self._expect(peer in self.peers and message.source != self.server, peer, message)
+        match message:
+            case Subscribe(filter, source):
+                self._expect(not self._wanted.knows(source, filter, peer), peer, message)
+                self._enter(filter, self._wanted.learn(source, filter, peer))
+            case Unsubscribe(filter, source):
+                self._expect(self._wanted.knows(source, filter, peer), peer, message)
+                self._leave(filter, self._wanted.forget(source, filter, peer))
+            case Advertise(advertisement, source):
+                self._expect(not self._offered.knows(source, advertisement, peer), peer, message)
+                self._offered.learn(source, advertisement, peer)
+            case Unadvertise(advertisement, source):
+                self._expect(self._offered.knows(source, advertisement, peer), peer, message)
+                self._offered.forget(source, advertisement, peer)
+
+    # -- what neighbours are told --------------------------------------------------------------------------------------
+
+    def _is_behind(self, source: str, peer: str, _element: object = None) -> bool:
+        """Whether a neighbour hears of a source from here."""
+        return self.topology.graph.tree(peer).first.get(source) == self.server
+
+    def _is_wanted_behind(self, source: str, peer: str, filter: Filter) -> bool:  # noqa: ARG002
+        """Whether a neighbour hears of a source's filter from here."""
+        return self._is_behind(source, peer)
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether :meth:`control` may have something to say."""
+        return self._graph is not self.topology.graph or self._wanted.is_touched or self._offered.is_touched
+
+    def control(self) -> list[tuple[str, list[Control]]]:
+        """What the neighbours have to be told; if the network has changed, of other sources than before."""
+        if self._graph is not self.topology.graph:
+            self._graph = self.topology.graph
+            self._offered.reconsider()
+            self._wanted.reconsider()
+        told: dict[str, list[Control]] = {}
+        offered, wanted = self._offered.updates(), self._wanted.updates()
+        for source, offer in offered:
+            told.setdefault(offer.peer, []).extend(Advertise(each, source) for each in offer.begun)
+        for source, update in wanted:
+            told.setdefault(update.peer, []).extend(Subscribe(each, source) for each in update.begun)
+        for source, update in wanted:
+            told[update.peer].extend(Unsubscribe(each, source) for each in update.ended)
+        for source, offer in offered:
+            told[offer.peer].extend(Unadvertise(each, source) for each in offer.ended)
+        return list(told.items())
+
+    def hearing(self, origin: str) -> list[str]:
+        """The neighbours that hear from here what begins at a server."""
+        return [peer for peer in self.peers if self._is_behind(origin, peer)]
+
+    # -- notifications -------------------------------------------------------------------------------------------------
+
+    def admit(self, message: Publish, source: str | None) -> Publish | None:
+        """A notification that enters the network here begins its way; one that has gone too far ends it."""
+        if source is None:
+            return Publish(message.notification, self.server, MOST_HOPS)
+        return Publish(message.notification, message.entry, message.hops - 1) if message.hops > 0 else None
+
+    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:
+        """Towards the sources that want it and lie behind this server, as seen from where it entered."""
+        graph = self.topology.graph
+        first = graph.tree(self.server).first
+        found = {first[each]: None for each in wanting if graph.is_between(message.entry, self.server, each)}
+        if source is not None:
+            found.pop(source, None)
+        return tuple(found)
+
+
+class AdvertisingGeneral(General):
+    """A network of any shape in which advertisements spread everywhere, and subscriptions towards relevant ones."""
+
+    name = "ga"
+
+    def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002
+        """All do, of some sources."""
+        return True
+
+    def _is_wanted_behind(self, source: str, peer: str, filter: Filter) -> bool:
+        if not self._is_behind(source, peer):
+            return False
+        graph = self.topology.graph
+        return any(
+            graph.is_between(source, peer, advertiser)
+            for offer in self.advertisements
+            if offer.relevant_to(filter)
+            for advertiser in self.advertisements.holders(offer).peers
+        )
+
+    def receive(self, peer: str, message: Control) -> None:
+        """What is advertised changes who has to know what."""
+        super().receive(peer, message)
+        if isinstance(message, Advertise | Unadvertise):
+            self._wanted.reconsider()
+
+    def disconnect(self, peer: str) -> None:
+        """The same, for what was advertised behind a neighbour."""
+        super().disconnect(peer)
+        self._wanted.reconsider()

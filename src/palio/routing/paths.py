@@ -1,0 +1,101 @@
+"""Shortest paths in a network of servers: one between any two, and the same in both directions.
+
+Where several ways are equally short, all servers must choose the same one, whichever end they look from. Every link
+has, besides its latency, a small weight made from the names of its ends, without a direction; ways are compared by the
+sums of both. So a part of a shortest path is a shortest path, and the paths from one server form a tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+_SHIFT = 128
+"""Latencies count above the sums of the small weights, which have 96 bits each."""
+
+
+@lru_cache(maxsize=1 << 16)
+def _small_weight(low: str, high: str) -> int:
+    digest = blake2b(f"{len(low)} {low} {high}".encode("utf-8", "surrogatepass"), digest_size=12).digest()
+    return int.from_bytes(digest, "big")
+
+
+def weight(one: str, other: str, latency: int) -> int:
+    """What a link counts for, whichever end is named first."""
+    return (latency << _SHIFT) + (_small_weight(one, other) if one < other else _small_weight(other, one))
+
+
+class Tree(NamedTuple):
+    """The shortest paths from one server."""
+
+    distances: Mapping[str, int]
+    """By server that can be reached, in order of distance."""
+    parents: Mapping[str, str]
+    """The server before each one, on its path from the root."""
+    first: Mapping[str, str]
+    """The neighbour of the root over which each server is reached."""
+
+
+class Graph:
+    """Servers and links.
+
+    >>> graph = Graph([("1", "2", 10), ("2", "3", 10), ("1", "3", 50)])
+    >>> graph.latency("1", "3"), graph.tree("1").first["3"]
+    (20, '2')
+    """
+
+    __slots__ = ("_neighbours", "_trees")
+
+    def __init__(self, links: Iterable[tuple[str, str, int]]) -> None:
+        self._neighbours: dict[str, dict[str, int]] = {}
+        for one, other, latency in links:
+            self._neighbours.setdefault(one, {})[other] = weight(one, other, latency)
+            self._neighbours.setdefault(other, {})[one] = weight(one, other, latency)
+        self._trees: dict[str, Tree] = {}
+
+    def tree(self, root: str) -> Tree:
+        """The shortest paths from a server; worked out when first asked for."""
+        found = self._trees.get(root)
+        if found is None:
+            found = self._trees[root] = self._grow(root)
+        return found
+
+    def _grow(self, root: str) -> Tree:
+        distances: dict[str, int] = {}
+        parents: dict[str, str] = {}
+        first: dict[str, str] = {}
+        heap = [(0, root, root)]
+        while heap:
+            distance, server, parent = heappop(heap)
+            if server in distances:
+                continue
+            distances[server] = distance
+            if server != root:
+                parents[server] = parent
+                first[server] = server if parent == root else first[parent]
+            for neighbour, each in self._neighbours.get(server, {}).items():
+                if neighbour not in distances:
+                    heappush(heap, (distance + each, neighbour, server))
+        return Tree(distances, parents, first)
+
+    def latency(self, one: str, other: str) -> int:
+        """How long the way between two connected servers takes."""
+        return self.tree(one).distances[other] >> _SHIFT
+
+    def children(self, server: str, root: str) -> tuple[str, ...]:
+        """The servers that come after one on the paths from a root."""
+        return tuple(
+            neighbour
+            for neighbour in sorted(self._neighbours.get(server, {}))
+            if self.tree(root).parents.get(neighbour) == server
+        )
+
+    def is_between(self, root: str, server: str, target: str) -> bool:
+        """Whether the path from a root to a target leads through a server, or ends there."""
+        from_root = self.tree(root).distances
+        if server not in from_root or target not in from_root:
+            return False
+        return from_root[server] + self.tree(server).distances[target] == from_root[target]

@@ -1,0 +1,135 @@
+"""Which servers and links there are in a network of any shape: every server tells all others of its links.
+
+A server's account of its links has a number, and is passed on by flooding over links that lose nothing; of two accounts
+the younger counts. A link is there when both of its ends say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from palio.errors import PeerError, brief
+from palio.routing.messages import Account
+from palio.routing.paths import Graph
+
+_NOBODY = Account("", 0, -1, ())
+
+
+class BadAccountError(PeerError):
+    """An account of links that no server can give."""
+
+
+class Topology:
+    """What one server knows of the network.
+
+    >>> milan, rome = Topology("milan"), Topology("rome")
+    >>> milan.connect("rome", 30)
+    >>> rome.connect("milan", 30)
+    >>> for peer, accounts in rome.updates():
+    ...     for account in accounts:
+    ...         milan.receive(peer, account)
+    >>> milan.graph.latency("milan", "rome")
+    30
+    """
+
+    def __init__(self, server: str, incarnation: int = 0) -> None:
+        self._server = server
+        self._incarnation = incarnation
+        self._links: dict[str, int] = {}
+        """The latencies of this server's links, by neighbour."""
+        self._accounts: dict[str, Account] = {server: Account(server, incarnation, 0, ())}
+        self._told: dict[str, dict[str, tuple[int, int]]] = {}
+        """For each neighbour the youngest account of every server that it has given or was given."""
+        self._touched: dict[str, None] = {}
+        """Servers whose accounts may have to be passed on."""
+        self._graph: Graph | None = None
+
+    @property
+    def graph(self) -> Graph:
+        """The network as far as it is known."""
+        if self._graph is None:
+            self._graph = Graph(self._usable())
+        return self._graph
+
+    @property
+    def version(self) -> int:
+        """Of this server's own account."""
+        return self._accounts[self._server].number
+
+    @property
+    def servers(self) -> Iterable[str]:
+        """The servers that can be reached, this one included, from the nearest on."""
+        return self.graph.tree(self._server).distances
+
+    def accounts(self) -> Mapping[str, Account]:
+        """What is known, by server; to be looked at only."""
+        return self._accounts
+
+    # -- links of this server ------------------------------------------------------------------------------------------
+
+    def connect(self, peer: str, latency: int) -> None:
+        """There is a new link: the neighbour gets to know all that is known here."""
+        self._links[peer] = latency
+        self._told[peer] = {}
+        self._touched.update(dict.fromkeys(self._accounts))
+        self._account()
+
+    def disconnect(self, peer: str) -> None:
+        """A link is gone."""
+        del self._links[peer], self._told[peer]
+        self._account()
+
+    def _account(self) -> None:
+        """Give account of the links anew."""
+        known = self._accounts[self._server]
+        self._learn(Account(self._server, self._incarnation, known.number + 1, tuple(sorted(self._links.items()))))
+
+    # -- what others say -----------------------------------------------------------------------------------------------
+
+    def receive(self, peer: str, account: Account) -> None:
+        """A neighbour passes on what a server says of its links."""
+        if account.server == self._server and _age(account) > _age(self._accounts[self._server]):
+            raise BadAccountError(f"{brief(peer)} knows of a later life of {brief(self._server)} than this one")
+        if any(latency < 1 for _, latency in account.links):
+            raise BadAccountError(f"{brief(peer)} passes on a latency below 1: {brief(account)}")
+        self._told[peer][account.server] = _age(account)
+        if _age(account) > _age(self._accounts.get(account.server, _NOBODY)):
+            self._learn(account)
+        else:
+            self._touched[account.server] = None  # the neighbour may know less than is known here
+
+    def _learn(self, account: Account) -> None:
+        self._accounts[account.server] = account
+        self._touched[account.server] = None
+        self._graph = None
+
+    def _usable(self) -> Iterator[tuple[str, str, int]]:
+        """Links that both ends give account of; where they differ the longer latency counts."""
+        ends = {name: dict(account.links) for name, account in sorted(self._accounts.items())}
+        for one, links in ends.items():
+            for other, latency in links.items():
+                if one < other and one in ends.get(other, ()):
+                    yield one, other, max(latency, ends[other][one])
+
+    # -- what neighbours are told --------------------------------------------------------------------------------------
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether there may be something to tell."""
+        return bool(self._touched)
+
+    def updates(self) -> list[tuple[str, list[Account]]]:
+        """What the neighbours have to be told now; it counts as told."""
+        touched, self._touched = self._touched, {}
+        found = []
+        for peer, told in self._told.items():
+            fresh = [self._accounts[name] for name in touched]
+            fresh = [each for each in fresh if told.get(each.server, _age(_NOBODY)) < _age(each)]
+            told.update((each.server, _age(each)) for each in fresh)
+            if fresh:
+                found.append((peer, fresh))
+        return found
+
+
+def _age(account: Account) -> tuple[int, int]:
+    return account.incarnation, account.number
