@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
+from itertools import combinations
 from random import Random
 
 from palio import Advertisement, Filter, Notification
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.messages import Control
+from palio.routing.messages import Account, Control, Publish
 from palio.routing.router import Role, Router
+from palio.routing.topology import Topology
 from palio.sim.generate import advertisement_text, filter_text, notification_text
-from palio.sim.world import World
+from palio.sim.world import GraphWorld, World
 
 Link = tuple[str, str]
+GENERAL = ("gs", "ga")
+
+
+def low_first(one: str, other: str) -> Link:
+    return (one, other) if one < other else (other, one)
 
 
 class Network:
@@ -21,8 +28,9 @@ class Network:
 
     def __init__(self, architecture: str, servers: Iterable[str], random: Random) -> None:
         self.architecture, self.random = architecture, random
-        self.routers: dict[str, Router] = {name: ARCHITECTURES[architecture]() for name in servers}
-        self.queues: dict[Link, deque[Control]] = {}
+        self.routers: dict[str, Router] = {name: ARCHITECTURES[architecture](name) for name in servers}
+        self.latencies: dict[Link, int] = {}
+        self.queues: dict[Link, deque[Control | Account]] = {}
         self.filters: dict[str, dict[str, list[Filter]]] = {name: {} for name in self.routers}
         self.advertisements: dict[str, dict[str, list[Advertisement]]] = {name: {} for name in self.routers}
         self.messages = 0
@@ -35,13 +43,25 @@ class Network:
         self.routers[master].connect(client, Role.CLIENT if is_tree else Role.PEER)
         self.queues[master, client] = deque()
         self.queues[client, master] = deque()
+        if self.architecture in GENERAL:
+            latency = self.latencies[low_first(master, client)] = self.random.choice([1, 1, 2, 3])
+            for here, there in ((master, client), (client, master)):
+                self.topology(here).connect(there, latency)
         self.tell(master, client)
 
     def disconnect(self, one: str, other: str) -> None:
         for here, there in ((one, other), (other, one)):
             del self.queues[here, there]
             self.routers[here].disconnect(there)
+            if self.architecture in GENERAL:
+                self.topology(here).disconnect(there)
+        self.latencies.pop(low_first(one, other), None)
         self.tell(one, other)
+
+    def topology(self, server: str) -> Topology:
+        found = self.routers[server].topology
+        assert found is not None
+        return found
 
     def subscribe(self, server: str, party: str, filter: Filter) -> None:
         held = self.filters[server].setdefault(party, [])
@@ -72,6 +92,9 @@ class Network:
 
     def tell(self, *servers: str) -> None:
         for server in servers:
+            if self.architecture in GENERAL:
+                for peer, accounts in self.topology(server).updates():
+                    self.queues[server, peer].extend(accounts)
             for peer, control in self.routers[server].control():
                 self.queues[server, peer].extend(control)
 
@@ -84,7 +107,11 @@ class Network:
         queue = self.queues[source, target]
         for _ in range(self.random.randrange(1, len(queue) + 1)):
             self.messages += 1
-            self.routers[target].receive(source, queue.popleft())
+            message = queue.popleft()
+            if isinstance(message, Account):
+                self.topology(target).receive(source, message)
+            else:
+                self.routers[target].receive(source, message)
         self.tell(target)
         return True
 
@@ -96,24 +123,19 @@ class Network:
 
     def world(self) -> World:
         """What is true, whatever the routers believe."""
-        return World(
-            self.architecture,
-            {name: dict(router.peers) for name, router in self.routers.items()},
-            {name: {party: tuple(held) for party, held in known.items()} for name, known in self.filters.items()},
-            {
-                name: {party: tuple(held) for party, held in known.items()}
-                for name, known in self.advertisements.items()
-            },
-        )
+        links = {name: dict(router.peers) for name, router in self.routers.items()}
+        filters = {name: {p: tuple(held) for p, held in known.items()} for name, known in self.filters.items()}
+        offers = {name: {p: tuple(held) for p, held in known.items()} for name, known in self.advertisements.items()}
+        if self.architecture in GENERAL:
+            return GraphWorld(self.architecture, links, filters, offers, self.latencies)
+        return World(self.architecture, links, filters, offers)
 
     def check_tables(self) -> None:
         """At rest, what each neighbour was told is what the invariants demand."""
         world = self.world()
         for server, router in self.routers.items():
             for peer in router.peers:
-                told = self.routers[peer]
-                assert set(told.subscriptions.held_by(server)) == world.told_filters(server, peer), (server, peer)
-                assert set(told.advertisements.held_by(server)) == world.told_advertisements(server, peer)
+                assert set(self.routers[peer].standing(server)) == world.told(server, peer), (server, peer)
             held = {f for party in self.filters[server].values() for f in party}
             assert {f for f in router.subscriptions if router.subscriptions.holders(f).parties} == held
 
@@ -121,24 +143,26 @@ class Network:
         """At rest, each party that wants a notification gets it once, and no link carries it in vain or twice."""
         got: Counter[str] = Counter()
         used: Counter[Link] = Counter()
-        stack: list[tuple[str | None, str]] = [(None, server)]
+        stack: list[tuple[str | None, str, Publish]] = [(None, server, Publish(notification))]
         while stack:
-            source, here = stack.pop()
-            route = self.routers[here].route(notification, source)
+            source, here, message = stack.pop()
+            passed = self.routers[here].admit(message, source)
+            assert passed is not None
+            route = self.routers[here].route(passed, source)
             got.update(route.parties)
             used.update((here, peer) for peer in route.peers)
             assert used.total() < 100, "it goes round in circles"
-            stack += [(here, peer) for peer in route.peers]
+            stack += [(here, peer, passed) for peer in route.peers]
         world = self.world()
         reachable = world.reachable(server)
         wanting = {p for name, parties in world.wanting(notification).items() if name in reachable for p in parties}
-        if self.architecture != "aa" or self.is_announced(server, notification):
+        if not world.is_advertising or self.is_announced(server, notification):
             assert got == dict.fromkeys(wanting, 1)
         else:
             assert set(got) <= wanting
             assert set(got.values()) <= {1}
         assert set(used.values()) <= {1}
-        assert all(world.may_carry(here, peer, notification) for here, peer in used), "in vain"
+        assert all(world.may_carry(here, peer, notification, server) for here, peer in used), "in vain"
 
     def is_announced(self, server: str, notification: Notification) -> bool:
         return any(a.announces(notification) for party in self.advertisements[server].values() for a in party)
@@ -153,10 +177,19 @@ class History:
         self.servers = [f"s{number}" for number in range(count)]
         self.network = Network(architecture, self.servers, random)
         self.parents = {name: self.servers[random.randrange(i)] for i, name in enumerate(self.servers) if i}
+        self.more: list[Link] = []
+        """Links that close cycles."""
+        if architecture in GENERAL:
+            tree = [low_first(*link) for link in self.parents.items()]
+            pairs = [pair for pair in combinations(self.servers, 2) if pair not in tree]
+            self.more = random.sample(pairs, random.randrange(len(pairs) + 1))
         self.open: list[Link] = []
         for child, parent in self.parents.items():
             self.network.connect(parent, child)
             self.open.append((parent, child))
+        for pair in self.more:
+            self.network.connect(*pair)
+            self.open.append(pair)
 
     def run(self, operations: int) -> None:
         for _ in range(operations):
@@ -186,11 +219,10 @@ class History:
             link = self.open.pop(random.randrange(len(self.open)))
             network.disconnect(*link)
         else:
-            for child, parent in self.parents.items():
-                if (parent, child) not in self.open:
-                    network.connect(parent, child)
-                    self.open.append((parent, child))
-                    break
+            links = [*((parent, child) for child, parent in self.parents.items()), *self.more]
+            for link in [link for link in links if link not in self.open][:1]:
+                network.connect(*link)
+                self.open.append(link)
 
     def check(self) -> None:
         self.network.check_tables()

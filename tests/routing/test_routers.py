@@ -7,7 +7,7 @@ import pytest
 from palio import Advertisement, Filter, Notification
 from palio.errors import CallerError
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.messages import Advertise, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Profile, Role, Router, UnexpectedMessageError
 from tests.routing.network import History
 
@@ -19,7 +19,7 @@ def test_tables_and_deliveries_at_rest(architecture: str, seed: int) -> None:
 
 
 def router(architecture: str, **peers: Role) -> Router:
-    made = ARCHITECTURES[architecture]()
+    made = ARCHITECTURES[architecture]("milan")
     for peer, role in peers.items():
         made.connect(peer, role)
     made.control()
@@ -52,8 +52,8 @@ def test_a_neighbours_narrower_filter_is_kept_beside_its_broader_one() -> None:
     assert here.control() == [("bari", [Subscribe(BROAD)])]
     here.receive("rome", Unsubscribe(BROAD))
     assert here.control() == [("bari", [Subscribe(NARROW), Unsubscribe(BROAD)])]
-    assert here.route(Notification(x=7)).peers == ("rome",)
-    assert here.route(Notification(x=4)).peers == ()
+    assert here.route(Publish(Notification(x=7))).peers == ("rome",)
+    assert here.route(Publish(Notification(x=4))).peers == ()
 
 
 def test_a_partys_broader_filter_replaces_its_narrower_ones() -> None:
@@ -64,7 +64,7 @@ def test_a_partys_broader_filter_replaces_its_narrower_ones() -> None:
     assert here.profile("me") == Profile((BROAD,), ())
     assert here.unsubscribe("me", NARROW) == ()
     assert here.unsubscribe("me", Filter.parse("x > 0")) == (BROAD,)
-    assert here.route(Notification(x=7)).parties == ()
+    assert here.route(Publish(Notification(x=7))).parties == ()
 
 
 def test_each_party_gets_one_copy() -> None:
@@ -72,7 +72,7 @@ def test_each_party_gets_one_copy() -> None:
     for text in ("x > 3", "x < 9", "y any"):
         here.subscribe("me", Filter.parse(text))
     here.subscribe("you", BROAD)
-    assert here.route(Notification(x=5, y=1)).parties == ("me", "you")
+    assert here.route(Publish(Notification(x=5, y=1))).parties == ("me", "you")
 
 
 def test_a_profile_moves() -> None:

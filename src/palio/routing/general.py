@@ -8,7 +8,7 @@ between two servers is the same in both directions, so it meets the filters on i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Generic
 
@@ -34,7 +34,7 @@ class _Sources(Generic[E]):
     def __init__(self, kind: type[E], is_meant_for: Callable[[str, str, E], bool], everything: Table[E]) -> None:
         self._kind: type[E] = kind
         self._is_meant_for: Callable[[str, str, E], bool] = is_meant_for
-        self._everything = everything
+        self._everything: Table[E] = everything
         self._peers: dict[str, None] = {}
         self._tables: dict[str, Table[E]] = {}
 
@@ -46,8 +46,9 @@ class _Sources(Generic[E]):
                 found.open(peer)
         return found
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
+    def told_by(self, peer: str) -> list[tuple[str, E]]:
+        """What a neighbour has told and not taken back, by source."""
+        return [(source, each) for source, table in self._tables.items() for each in table.held_by(peer)]
 
     def knows(self, source: str, element: E, peer: str) -> bool:
         """Whether a neighbour has told of an element of a source."""
@@ -67,12 +68,11 @@ class _Sources(Generic[E]):
         for table in self._tables.values():
             table.open(peer)
 
-    def close(self, peer: str) -> list[tuple[str, E]]:
-        """A neighbour is gone: what it has told, by source, is to be forgotten."""
+    def close(self, peer: str) -> None:
+        """A neighbour is told no longer."""
         self._peers.pop(peer, None)
         for table in self._tables.values():
             table.close(peer)
-        return [(source, each) for source, table in self._tables.items() for each in table.held_by(peer)]
 
     def reconsider(self) -> None:
         """What is meant for whom has changed."""
@@ -148,10 +148,19 @@ class General(Router):
     def disconnect(self, peer: str) -> None:
         """A neighbour is gone, and with it all that was known from it."""
         self._remove_peer(peer)
-        for source, advertisement in self._offered.close(peer):
+        self._offered.close(peer)
+        self._wanted.close(peer)
+        for source, advertisement in self._offered.told_by(peer):
             self._offered.forget(source, advertisement, peer)
-        for source, filter in self._wanted.close(peer):
+        for source, filter in self._wanted.told_by(peer):
             self._leave(filter, self._wanted.forget(source, filter, peer))
+
+    def standing(self, peer: str) -> list[Subscribe | Advertise]:
+        """What a neighbour has said of sources and not taken back."""
+        return [
+            *(Advertise(each, source) for source, each in self._offered.told_by(peer)),
+            *(Subscribe(each, source) for source, each in self._wanted.told_by(peer)),
+        ]
 
     def receive(self, peer: str, message: Control) -> None:
         """A neighbour says what a source wants, or what may be published there."""

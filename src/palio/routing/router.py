@@ -247,6 +247,10 @@ class Router(ABC):
                 self._expect(advertisement in self.advertisements.held_by(peer), peer, message)
                 self.advertisements.remove_peer(advertisement, peer)
 
+    def standing(self, peer: str) -> list[Subscribe | Advertise]:
+        """What a neighbour has said and not taken back; saying it again would make the tables what they are."""
+        return [*map(Advertise, self.advertisements.held_by(peer)), *map(Subscribe, self.subscriptions.held_by(peer))]
+
     @staticmethod
     def _expect(is_possible: bool, peer: str, message: Message) -> None:
         if not is_possible:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeVar
+from itertools import pairwise
+from typing import TypeVar
+
+import msgspec
 
 from palio.model import Advertisement, Filter, Notification
+from palio.routing.messages import Advertise, Subscribe
+from palio.routing.paths import Graph
 from palio.routing.router import Role
 
 E = TypeVar("E", Filter, Advertisement)
+Told = set[Subscribe | Advertise]
 
 
-class World(NamedTuple):
+class World(msgspec.Struct, frozen=True):
     """A forest of servers, and what their parties hold."""
 
     architecture: str
@@ -20,6 +26,11 @@ class World(NamedTuple):
     filters: Mapping[str, Mapping[str, tuple[Filter, ...]]]
     """By server and party."""
     advertisements: Mapping[str, Mapping[str, tuple[Advertisement, ...]]]
+
+    @property
+    def is_advertising(self) -> bool:
+        """Whether subscriptions go only where something relevant is advertised."""
+        return self.architecture in ("aa", "ga")
 
     def behind(self, server: str, peer: str) -> Iterator[str]:
         """The servers that a neighbour leads to."""
@@ -33,27 +44,30 @@ class World(NamedTuple):
         """The servers of one tree."""
         return {server}.union(*(self.behind(server, peer) for peer in self.links[server]))
 
-    def told_filters(self, server: str, peer: str) -> set[Filter]:
+    def told(self, server: str, peer: str) -> Told:
         """What the server has to tell the neighbour: the law of the architecture, by recursion over the tree."""
+        filters, offers = self._told_filters(server, peer), self._told_advertisements(server, peer)
+        return {*map(Subscribe, filters), *map(Advertise, offers)}
+
+    def _told_filters(self, server: str, peer: str) -> set[Filter]:
         if self.architecture == "nf" or (self.architecture == "hs" and self.links[server][peer] is not Role.MASTER):
             return set()
-        wanted = {each for held in self.filters[server].values() for each in held}
+        wanted = held_at(self.filters, server)
         for other in self.links[server]:
             if other != peer:
-                wanted |= self.told_filters(other, server)
+                wanted |= self._told_filters(other, server)
         if self.architecture == "aa":
-            offers = self.told_advertisements(peer, server)
+            offers = self._told_advertisements(peer, server)
             wanted = {each for each in wanted if any(offer.relevant_to(each) for offer in offers)}
         return maximal(wanted)
 
-    def told_advertisements(self, server: str, peer: str) -> set[Advertisement]:
-        """The same for advertisements."""
+    def _told_advertisements(self, server: str, peer: str) -> set[Advertisement]:
         if self.architecture != "aa":
             return set()
-        offers = {each for held in self.advertisements[server].values() for each in held}
+        offers = held_at(self.advertisements, server)
         for other in self.links[server]:
             if other != peer:
-                offers |= self.told_advertisements(other, server)
+                offers |= self._told_advertisements(other, server)
         return maximal(offers)
 
     def wanting(self, notification: Notification) -> dict[str, set[str]]:
@@ -64,11 +78,64 @@ class World(NamedTuple):
         }
         return {server: parties for server, parties in found.items() if parties}
 
-    def may_carry(self, source: str, target: str, notification: Notification) -> bool:
+    def may_carry(self, source: str, target: str, notification: Notification, entry: str) -> bool:  # noqa: ARG002
         """Whether a notification may go over a link: somebody behind it wants it, or the architecture says always."""
         if self.architecture == "nf" or self.links[source].get(target) is Role.MASTER:
             return True
         return not self.wanting(notification).keys().isdisjoint(self.behind(source, target))
+
+
+class GraphWorld(World, frozen=True):
+    """The same where the network may have any shape."""
+
+    latencies: Mapping[tuple[str, str], int]
+    """By the names of both ends, the lower one first."""
+
+    @property
+    def graph(self) -> Graph:
+        """All links."""
+        return Graph([(*pair, latency) for pair, latency in self.latencies.items()])
+
+    def path(self, one: str, other: str) -> list[str]:
+        """The servers on the way from one to another, both included; none if there is no way."""
+        parents = self.graph.tree(one).parents
+        found = [other]
+        while found[-1] in parents:
+            found.append(parents[found[-1]])
+        return found[::-1] if found[-1] == one else []
+
+    def reachable(self, server: str) -> set[str]:
+        """The servers of one network."""
+        return set(self.graph.tree(server).distances)
+
+    def told(self, server: str, peer: str) -> Told:
+        """What the server has to tell the neighbour: of the sources from which the way to the neighbour leads here."""
+        found: Told = set()
+        for source in self.links:
+            if self.path(source, peer)[-2:-1] == [server]:
+                wanted, offers = held_at(self.filters, source), held_at(self.advertisements, source)
+                if self.is_advertising:
+                    found |= {Advertise(each, source) for each in maximal(offers)}
+                    wanted = {each for each in wanted if self._is_offered(each, source, server, peer)}
+                found |= {Subscribe(each, source) for each in maximal(wanted)}
+        return found
+
+    def _is_offered(self, filter: Filter, source: str, server: str, peer: str) -> bool:
+        """Whether something relevant is advertised at a server to which the way leads over this link."""
+        return any(
+            (server, peer) in pairwise(self.path(source, advertiser))
+            for advertiser in self.links
+            if any(offer.relevant_to(filter) for offer in held_at(self.advertisements, advertiser))
+        )
+
+    def may_carry(self, source: str, target: str, notification: Notification, entry: str) -> bool:
+        """Only on the way from where it entered the network to somebody who wants it."""
+        return any((source, target) in pairwise(self.path(entry, each)) for each in self.wanting(notification))
+
+
+def held_at(holdings: Mapping[str, Mapping[str, tuple[E, ...]]], server: str) -> set[E]:
+    """What the parties of a server hold."""
+    return {each for held in holdings[server].values() for each in held}
 
 
 def maximal(elements: set[E]) -> set[E]:
