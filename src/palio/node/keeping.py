@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from palio.model import Advertisement, Filter
 from palio.node.journal import Journal, Record
 from palio.routing.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Profile, Role
@@ -36,10 +35,12 @@ class Keeping:
     def held(self, peer: str, message: Control) -> None:
         """A neighbour has said what it holds, or does no longer."""
         match message:
-            case Subscribe(element) | Advertise(element):
-                self.journal.put(("held", peer, element), True)
-            case Unsubscribe(element) | Unadvertise(element):
-                self.journal.delete(("held", peer, element))
+            case Subscribe() | Advertise():
+                self.journal.put(("held", peer, message), True)
+            case Unsubscribe(filter, source):
+                self.journal.delete(("held", peer, Subscribe(filter, source)))
+            case Unadvertise(advertisement, source):
+                self.journal.delete(("held", peer, Advertise(advertisement, source)))
 
     def members(self, peer: str) -> None:
         """The servers behind a neighbour have changed."""
@@ -47,12 +48,8 @@ class Keeping:
 
     def gone(self, node: Node, peer: str) -> None:
         """A neighbour is about to be forgotten."""
-        held: tuple[Filter | Advertisement, ...] = (
-            *node.router.subscriptions.held_by(peer),
-            *node.router.advertisements.held_by(peer),
-        )
-        for element in held:
-            self.journal.delete(("held", peer, element))
+        for message in node.router.standing(peer):
+            self.journal.delete(("held", peer, message))
         self._members[peer] = None
 
     def finish(self, node: Node) -> tuple[Record, ...]:
@@ -65,6 +62,9 @@ class Keeping:
             known = node.membership.links().get(peer)
             self.journal.put(("members", peer), known)
         self._members.clear()
+        if node.router.topology is not None:
+            for account in node.router.topology.learned():
+                self.journal.put(("account", account.server), account)
         waves = node.waves.kept()
         for number in [number for number in self._waves if number not in waves]:
             self.journal.delete(("wave", number))
@@ -82,8 +82,12 @@ class Keeping:
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
         node.waves.restore(self._waves)
         node.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
-        for up in node.links.restore(known, now):
+        ups = node.links.restore(known, now)
+        for up in ups:
             node.router.connect(up.peer, Role(up.role))
+        if node.router.topology is not None:
+            accounts = [value for key, value in known.items() if key[0] == "account"]
+            node.router.topology.restore({up.peer: up.latency for up in ups}, accounts)
         self._restore_tables(node, known)
         for key, value in known.items():
             if key[0] == "seen":
@@ -97,12 +101,10 @@ class Keeping:
     @staticmethod
     def _restore_tables(node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
         held = [key[1:] for key in known if key[0] == "held"]
-        for peer, element in held:
-            if isinstance(element, Advertisement):
-                node.router.receive(peer, Advertise(element))
-        for peer, element in held:
-            if isinstance(element, Filter):
-                node.router.receive(peer, Subscribe(element))
+        for kind in (Advertise, Subscribe):
+            for peer, message in held:
+                if isinstance(message, kind):
+                    node.router.receive(peer, message)
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)

@@ -42,7 +42,22 @@ class Topology:
         """For each neighbour the youngest account of every server that it has given or was given."""
         self._touched: dict[str, None] = {}
         """Servers whose accounts may have to be passed on."""
+        self._learned: dict[str, None] = {}
+        """Servers whose accounts have changed since :meth:`learned` was asked."""
         self._graph: Graph | None = None
+
+    def restore(self, links: Mapping[str, int], accounts: Iterable[Account]) -> None:
+        """Take back what was known; all neighbours have been told it."""
+        self._links = dict(links)
+        self._accounts.update({account.server: account for account in accounts})
+        for peer in links:
+            self._told[peer] = {name: _age(account) for name, account in self._accounts.items()}
+        self._graph = None
+
+    def learned(self) -> list[Account]:
+        """The accounts that have changed since the last call: what has to be kept."""
+        learned, self._learned = self._learned, {}
+        return [self._accounts[name] for name in learned]
 
     @property
     def graph(self) -> Graph:
@@ -50,11 +65,6 @@ class Topology:
         if self._graph is None:
             self._graph = Graph(self._usable())
         return self._graph
-
-    @property
-    def version(self) -> int:
-        """Of this server's own account."""
-        return self._accounts[self._server].number
 
     @property
     def servers(self) -> Iterable[str]:
@@ -100,7 +110,7 @@ class Topology:
 
     def _learn(self, account: Account) -> None:
         self._accounts[account.server] = account
-        self._touched[account.server] = None
+        self._touched[account.server] = self._learned[account.server] = None
         self._graph = None
 
     def _usable(self) -> Iterator[tuple[str, str, int]]:
