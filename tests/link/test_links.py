@@ -8,7 +8,7 @@ import pytest
 
 from palio.errors import CallerError
 from palio.link.frames import Accept, Close, Data, Frame, Open, Probe, Refuse, Why
-from palio.link.links import Down, Event, Links, Members, Received, Refused, Up
+from palio.link.links import Down, Event, Links, Members, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings
 from palio.routing.messages import Message, Spread, Stamp
 
@@ -85,7 +85,7 @@ class Pair:
 @pytest.fixture
 def pair() -> Pair:
     made = Pair()
-    made.milan.links.connect("rome", "peer", 0)
+    made.milan.links.connect("rome", Wish("peer"), 0)
     made.run()
     return made
 
@@ -102,7 +102,7 @@ def test_a_link_comes_about_and_carries_messages(pair: Pair) -> None:
 @pytest.mark.parametrize("kind", [Open, Accept, Data])
 def test_what_is_lost_at_the_beginning_is_repeated(kind: type[Frame]) -> None:
     pair = Pair()
-    pair.milan.links.connect("rome", "peer", 0)
+    pair.milan.links.connect("rome", Wish("peer"), 0)
     pair.run(lose=kind, until=100)
     assert pair.lost
     pair.run()
@@ -129,7 +129,7 @@ def test_who_has_ended_a_link_does_not_get_it_back(pair: Pair) -> None:
 def test_a_server_that_forgets_gets_its_link_back(pair: Pair, name: str) -> None:
     pair.forget(name)
     if name == "milan":
-        pair.milan.links.connect("rome", "peer", pair.now)
+        pair.milan.links.connect("rome", Wish("peer"), pair.now)
     else:
         pair.milan.links.doubt("rome", pair.now)
     pair.run()
@@ -141,8 +141,8 @@ def test_a_server_that_forgets_gets_its_link_back(pair: Pair, name: str) -> None
 
 def test_both_ask_at_once() -> None:
     pair = Pair()
-    pair.milan.links.connect("rome", "peer", 0)
-    pair.rome.links.connect("milan", "peer", 0)
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.rome.links.connect("milan", Wish("peer"), 0)
     pair.run()
     assert pair.is_linked() == (True, True)
     assert pair.milan.changes() == pair.rome.changes() == [Up]
@@ -154,7 +154,7 @@ def test_a_link_that_is_lost_and_found_by_the_other_side_is_not_opened_twice(pai
     pair.milan.events += pair.milan.links.receive("rome", Close(stamp, Why.UNKNOWN), pair.now)
     pair.forget("rome")
     pair.rome.stamps = 7
-    pair.rome.links.connect("milan", "peer", pair.now)
+    pair.rome.links.connect("milan", Wish("peer"), pair.now)
     pair.run()
     assert pair.is_linked() == (True, True)
     assert pair.milan.changes() == [Up, Down, Up]
@@ -171,7 +171,7 @@ def test_an_old_request_is_no_new_link(pair: Pair) -> None:
 def test_refused() -> None:
     pair = Pair()
     pair.rome.refuses["milan"] = "no"
-    pair.milan.links.connect("rome", "peer", 0)
+    pair.milan.links.connect("rome", Wish("peer"), 0)
     pair.run()
     assert pair.milan.events == [Refused("rome", "no")]
     assert pair.is_linked() == (False, False)
@@ -189,7 +189,7 @@ def test_a_role_that_is_none() -> None:
 def test_refused_by_the_one_who_asked() -> None:
     pair = Pair()
     pair.milan.refuses["rome"] = "no more"
-    pair.milan.links.connect("rome", "peer", 0)
+    pair.milan.links.connect("rome", Wish("peer"), 0)
     pair.run()
     assert pair.milan.events == [Refused("rome", "no more")]
     assert pair.is_linked() == (False, False)
@@ -220,7 +220,7 @@ def test_after_any_luck_both_ends_agree(seed: int) -> None:
         draw = random.random()
         try:
             if draw < 0.4:
-                links.connect(other, "peer", pair.now)
+                links.connect(other, Wish("peer"), pair.now)
             elif draw < 0.6:
                 pair.servers[name].events += links.disconnect(other, pair.now)
             elif draw < 0.7:
@@ -239,8 +239,8 @@ def test_after_any_luck_both_ends_agree(seed: int) -> None:
 
 def test_links_that_cannot_be(pair: Pair) -> None:
     with pytest.raises(CallerError, match="cannot be linked with itself"):
-        pair.milan.links.connect("milan", "peer", 0)
+        pair.milan.links.connect("milan", Wish("peer"), 0)
     with pytest.raises(CallerError, match="there is a link to 'rome' already"):
-        pair.milan.links.connect("rome", "peer", 0)
+        pair.milan.links.connect("rome", Wish("peer"), 0)
     with pytest.raises(CallerError, match="there is no link to 'bari'"):
         pair.milan.links.disconnect("bari", 0)

@@ -129,7 +129,7 @@ def test_a_subscription_that_waits_is_answered_when_it_has_spread() -> None:
     assert not [output for output in outputs if isinstance(output, Reply)]
     told = carry(milan, rome, outputs)
     assert told["milan"] == [Reply("me", 1)]
-    assert rome.router.route(Notification(x=4)).peers == ("milan",)
+    assert rome.router.route(Publish(Notification(x=4))).peers == ("milan",)
 
 
 def test_a_wave_does_not_wait_for_a_neighbour_that_is_gone() -> None:
@@ -176,7 +176,7 @@ def test_a_neighbour_that_breaks_the_rules_loses_its_link_and_no_other_does() ->
     session = milan.links._links["rome"].session
     frame = Data(session.stamp, session.expected, (Unsubscribe(BROAD),), session.base)
     outputs = milan.handle([FromPeer("rome", frame)], 1)
-    assert LinkRefused("rome", "'rome' cannot say Unsubscribe(filter=Filter.parse('x > 3')) now") in outputs
+    assert LinkRefused("rome", "'rome' cannot say Unsubscribe(filter=Filter.parse('x > 3'), source='') now") in outputs
     assert list(milan.router.peers) == ["bari"]
     carry(milan, rome, outputs, 1)
     assert list(rome.router.peers) == []
