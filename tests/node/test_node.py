@@ -176,7 +176,7 @@ def test_a_neighbour_that_breaks_the_rules_loses_its_link_and_no_other_does() ->
     session = milan.links._links["rome"].session
     frame = Data(session.stamp, session.expected, (Unsubscribe(BROAD),), session.base)
     outputs = milan.handle([FromPeer("rome", frame)], 1)
-    assert LinkRefused("rome", "'rome' cannot say Unsubscribe(filter=Filter.parse('x > 3'), source='') now") in outputs
+    assert LinkRefused("rome", "'rome' cannot say Unsubscribe(filter=Filter.parse('x > 3')) now") in outputs
     assert list(milan.router.peers) == ["bari"]
     carry(milan, rome, outputs, 1)
     assert list(rome.router.peers) == []

@@ -10,7 +10,7 @@ Stamp = tuple[int, str, int]
 """Age and identity of a link: a number, and the server, with its incarnation, that opened the link."""
 
 
-class Message(msgspec.Struct, frozen=True, gc=False):
+class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """Base of all that travels in the sequence of a link."""
 
 
