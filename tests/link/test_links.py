@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from random import Random
+from typing import Any
 
 import pytest
 
 from palio.errors import CallerError
-from palio.link.frames import Accept, Close, Data, Frame, Open, Probe, Refuse, Why
+from palio.link.frames import Accept, Close, Closed, Data, Frame, Open, Probe, Refuse, Why
 from palio.link.links import Down, Event, Links, Members, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings
+from palio.node.journal import Journal
 from palio.routing.messages import Message, Spread, Stamp
 
 SETTINGS = LinkSettings(retransmit=10, most_patience=40, acknowledge=3, outbox=5)
@@ -22,8 +25,24 @@ class Server:
         self.name = name
         self.refuses: dict[str, str] = {}
         self.stamps = 0
-        self.links = Links(name, self, SETTINGS)
+        self.journal = Journal()
+        self.records: dict[tuple[Hashable, ...], Any] = {}
+        self.links = Links(name, self, SETTINGS, self.journal)
         self.events: list[Event] = []
+
+    def save(self) -> None:
+        """What has changed reaches the disk."""
+        self.links.keep()
+        for key, value in self.journal.take():
+            if value is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = value
+
+    def restart(self, now: int) -> None:
+        """Go on with what is on the disk."""
+        self.links = Links(self.name, self, SETTINGS, self.journal)
+        self.links.restore(self.records, now)
 
     def next_stamp(self) -> Stamp:
         self.stamps += 1
@@ -64,12 +83,14 @@ class Pair:
             flying = [
                 (name, peer, frame) for name, s in self.servers.items() for peer, frame in s.links.frames(self.now)
             ]
+            for server in self.servers.values():
+                server.save()
             for source, target, frame in flying:
                 if lose is not None and isinstance(frame, lose):
                     self.lost.append(frame)
                 else:
-                    server = self.servers[target]
-                    server.events += server.links.receive(source, frame, self.now)
+                    self.servers[target].events += self.servers[target].links.receive(source, frame, self.now)
+                    self.servers[target].save()
             if flying:
                 continue
             deadlines = [s.links.deadline for s in self.servers.values() if s.links.deadline is not None]
@@ -244,3 +265,47 @@ def test_links_that_cannot_be(pair: Pair) -> None:
         pair.milan.links.connect("rome", Wish("peer"), 0)
     with pytest.raises(CallerError, match="there is no link to 'bari'"):
         pair.milan.links.disconnect("bari", 0)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_servers_that_remember_lose_nothing(pair: Pair, seed: int) -> None:
+    random = Random(seed)
+    sent: dict[str, list[Message]] = {"milan": [], "rome": []}
+    for number in range(random.randrange(1, 12)):
+        name, other = random.sample(["milan", "rome"], 2)
+        if random.random() < 0.3:
+            pair.servers[name].restart(pair.now)
+        elif other in pair.servers[name].links.peers and len(sent[name]) < 4:
+            pair.servers[name].links.send(other, [Spread(number)], pair.now)
+            pair.servers[name].save()
+            sent[name].append(Spread(number))
+        lose = random.choice([None, Open, Accept, Data, Probe])
+        pair.run(lose=lose, until=pair.now + random.randrange(60))
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.got() == sent["milan"]
+    assert pair.milan.got() == sent["rome"]
+    assert pair.milan.changes() == pair.rome.changes() == [Up]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_was_ended_stays_so_also_for_servers_that_come_back(seed: int) -> None:
+    random = Random(seed)
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.run(lose=random.choice([None, Open, Accept]), until=random.randrange(40))
+    ender = random.choice(["milan", "rome"]) if pair.is_linked() == (True, True) else "milan"
+    pair.servers[ender].links.disconnect({"milan": "rome", "rome": "milan"}[ender], pair.now)
+    for _ in range(random.randrange(1, 5)):
+        pair.run(lose=random.choice([None, Close, Closed, Data]), until=pair.now + random.randrange(60))
+        pair.servers[random.choice(["milan", "rome"])].restart(pair.now)
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    assert not pair.milan.links.wishes
+    assert [server.links.deadline for server in pair.servers.values()] == [None, None]
+
+
+def test_a_question_is_repeated_less_and_less_often() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    assert [now for now in range(160) if pair.milan.links.frames(now)] == [0, 10, 30, 70, 110, 150]
