@@ -203,7 +203,7 @@ def test_a_role_that_is_none() -> None:
     pair = Pair()
     assert pair.rome.links.receive("milan", Open((1, "milan", 0), "emperor", "as", ()), 0) == []
     assert pair.rome.links.frames(0) == [
-        ("milan", Refuse((1, "milan", 0), "'emperor' is none of peer, master, client"))
+        ("milan", Refuse((1, "milan", 0), "'emperor' is none of peer, master, client, gateway"))
     ]
 
 

@@ -510,7 +510,7 @@ class Links:
         return self._links.keys()
 
 
-_OPPOSITE = {"peer": "peer", "master": "client", "client": "master"}
+_OPPOSITE = {"peer": "peer", "master": "client", "client": "master", "gateway": "gateway"}
 
 
 def _age(stamp: Stamp) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from palio.node.journal import Journal, Record
-from palio.routing.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.messages import Advertise, Control, Subscribe, begun
 from palio.routing.router import Profile, Role
 
 if TYPE_CHECKING:
@@ -34,13 +34,10 @@ class Keeping:
 
     def held(self, peer: str, message: Control) -> None:
         """A neighbour has said what it holds, or does no longer."""
-        match message:
-            case Subscribe() | Advertise():
-                self.journal.put(("held", peer, message), True)
-            case Unsubscribe(filter, source):
-                self.journal.delete(("held", peer, Subscribe(filter, source)))
-            case Unadvertise(advertisement, source):
-                self.journal.delete(("held", peer, Advertise(advertisement, source)))
+        if isinstance(message, Subscribe | Advertise):
+            self.journal.put(("held", peer, message), True)
+        else:
+            self.journal.delete(("held", peer, begun(message)))
 
     def members(self, peer: str) -> None:
         """The servers behind a neighbour have changed."""

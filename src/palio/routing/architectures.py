@@ -12,67 +12,75 @@ from palio.routing.router import Role, Router
 
 
 class Centralized(Router):
-    """One server, and no other."""
+    """One server, and no other of this network."""
 
     name = "ce"
 
     def check_neighbour(self, role: Role) -> None:
-        """There is no place for any."""
-        raise CallerError(f"a centralized service has no {role.value}s; choose another architecture to connect servers")
+        """There is no place for any but those of other networks."""
+        if role is not Role.GATEWAY:
+            raise CallerError(
+                f"a centralized service has no {role.value}s; choose another architecture to connect servers"
+            )
 
-    def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
-        """There are no neighbours."""
-        return False
+    def hears_subscriptions(self, role: Role) -> bool:
+        """Other networks do."""
+        return role is Role.GATEWAY
 
     def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
-        """There are no neighbours."""
-        return ()
+        """To other networks where it is wanted."""
+        return _without(wanting, source)
 
 
 class Hierarchical(Router):
-    """A tree with masters: subscriptions go up; notifications always go up, and down where they are wanted."""
+    """A tree with masters: subscriptions go up; notifications always go up, and down where they are wanted.
+
+    Other networks are above the root.
+    """
 
     name = "hs"
 
+    def __init__(self, server: str = "", incarnation: int = 0) -> None:
+        super().__init__(server, incarnation)
+        self._above: dict[str, Role] = {}
+        """The master; or, for a root, servers of other networks."""
+
     def check_neighbour(self, role: Role) -> None:
-        """A server has one master at most."""
+        """A server has one master at most, and only a root has other networks above it."""
         if role is Role.PEER:
             raise CallerError("in a hierarchy a neighbour is the master or a client, not a peer")
-        if role is Role.MASTER and self.master is not None:
-            raise CallerError(f"this server has a master already: {self.master}; disconnect it first")
-
-    master: str | None = None
-    """The server above this one."""
+        above = next(iter(self._above), None)
+        if role is Role.MASTER and above is not None:
+            raise CallerError(f"this server has a master already: {above}; disconnect it first")
+        if role is Role.GATEWAY and Role.MASTER in self._above.values():
+            raise CallerError(f"only the root of a hierarchy can be a gateway, and this server has a master: {above}")
 
     def connect(self, peer: str, role: Role) -> None:
-        """The new neighbour may be the master."""
+        """The new neighbour may be above."""
         super().connect(peer, role)
-        if role is Role.MASTER:
-            self.master = peer
+        if role is not Role.CLIENT:
+            self._above[peer] = role
 
     def disconnect(self, peer: str) -> None:
         """The master may be gone."""
         super().disconnect(peer)
-        if peer == self.master:
-            self.master = None
+        self._above.pop(peer, None)
 
     def hears_subscriptions(self, role: Role) -> bool:
         """Subscriptions go up."""
-        return role is Role.MASTER
+        return role is not Role.CLIENT
 
     def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
         """Down where it is wanted, and up unless it comes from there."""
-        below = _without(wanting, source)
-        master = self.master
-        return below if master is None or master == source else (*below, master)
+        return _without({**dict.fromkeys(wanting), **self._above}, source) if self._above else _without(wanting, source)
 
 
 class _Acyclic(Router):
     """A tree of peers."""
 
     def check_neighbour(self, role: Role) -> None:
-        """All are peers."""
-        if role is not Role.PEER:
+        """All are peers, but for those of other networks."""
+        if role not in (Role.PEER, Role.GATEWAY):
             raise CallerError(f"in an acyclic network of peers there is no {role.value}")
 
     def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002

@@ -8,9 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from palio.model import Advertisement, Filter, Notification
-from palio.routing.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
-
-Standing = Subscribe | Advertise
+from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
 
 
 class Gateway(msgspec.Struct, frozen=True):
@@ -20,6 +18,8 @@ class Gateway(msgspec.Struct, frozen=True):
     """Only what this matches comes in; all if there is none."""
     exports: Filter | None = None
     """Only what this matches goes out."""
+    offers: tuple[Advertisement, ...] = ()
+    """What the other network may publish, if it is one in which advertisements do not spread."""
 
 
 class _Way:
@@ -72,7 +72,6 @@ class Border:
         self._gateway = gateway
         self._out = _Way(gateway.imports, gateway.exports)
         self._in = _Way(gateway.exports, gateway.imports)
-        self._heard: dict[Standing, None] = {}
 
     def tell(self, said: Iterable[Control]) -> list[Control]:
         """What the other network gets to know of what this one says."""
@@ -89,22 +88,3 @@ class Border:
     def lets_in(self, notification: Notification) -> bool:
         """Whether a notification of the other network may come into this one."""
         return self._gateway.imports is None or self._gateway.imports.matches(notification)
-
-
-def begun(message: Control) -> Standing:
-    """What a message says, or takes back."""
-    match message:
-        case Unsubscribe(filter, source):
-            return Subscribe(filter, source)
-        case Unadvertise(advertisement, source):
-            return Advertise(advertisement, source)
-    return message
-
-
-def ended(message: Standing) -> Control:
-    """What takes a message back."""
-    match message:
-        case Subscribe(filter, source):
-            return Unsubscribe(filter, source)
-        case Advertise(advertisement, source):
-            return Unadvertise(advertisement, source)

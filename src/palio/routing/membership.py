@@ -45,6 +45,8 @@ behind rome
         self._server = server
         self._incarnation = incarnation
         self._links: dict[str, _Link] = {}
+        self._inside: dict[str, Stamp] = {server: _HERE}
+        """The servers that are reached without these links, with the age of the youngest link on the way to each."""
         self._latest = 0
         self._touched: dict[str, None] = {}
         """Servers whose neighbours may have to be told."""
@@ -65,6 +67,10 @@ behind rome
         for member in members:
             if member == self._server:
                 raise CycleError(f"a link between {self._server} and {peer} would close a cycle: it is there already")
+            if member in self._inside:
+                raise CycleError(
+                    f"a link between {self._server} and {peer} would close a cycle: {member} is in the network already"
+                )
             for other, link in self._links.items():
                 if member in link.reached:
                     raise CycleError(
@@ -84,6 +90,22 @@ behind rome
         self._touched.update(dict.fromkeys([*(told or ()), *here]))
         self._latest = max(self._latest, stamp[0])
         self.receive(peer, Members(tuple(members.items()), ()))
+
+    def surround(self, servers: Mapping[str, Stamp]) -> None:
+        """This server stands for a whole network in which there may be cycles: these are in it, or beyond it."""
+        before, self._inside = self._inside, {**servers, self._server: _HERE}
+        changed = [name for name in {**before, **self._inside} if before.get(name) != self._inside.get(name)]
+        self._touched.update(dict.fromkeys(changed))
+        self._suspects.update(dict.fromkeys(changed))
+        self._latest = max(self._latest, *(stamp[0] for stamp in self._inside.values()))
+
+    def reached(self) -> dict[str, Stamp]:
+        """The servers beyond all links, with the age of the youngest link on the way to each."""
+        found: dict[str, Stamp] = {}
+        for link in self._links.values():
+            for member, stamp in link.reached.items():
+                found[member] = min(stamp, found.get(member, stamp))
+        return found
 
     def restore(self, latest: int, links: Mapping[str, tuple[Stamp, Mapping[str, Stamp]]]) -> None:
         """Take back what was known; all neighbours have been told it."""
@@ -155,23 +177,22 @@ behind rome
             if link.reached.get(member) != link.stamp:
                 continue
             other = self._nearest(member, peer)
-            if member == self._server or (other is not None and other < link.stamp):
+            if other is not None and other < link.stamp:
                 return True
         return False
 
     def _beyond(self, peer: str | None) -> dict[str, Stamp]:
         """The servers on this side of a link."""
-        members = {self._server: _HERE}
+        members = dict(self._inside)
         for other, link in self._links.items():
             if other != peer:
                 for member, stamp in link.reached.items():
-                    if member != self._server:
-                        members[member] = min(stamp, members.get(member, stamp))
+                    members[member] = min(stamp, members.get(member, stamp))
         return members
 
     def _nearest(self, member: str, peer: str) -> Stamp | None:
         """Over links other than that to a neighbour: how old is the youngest on the best way to a server."""
-        if member == self._server:
-            return _HERE
         ways = [link.reached[member] for other, link in self._links.items() if other != peer and member in link.reached]
+        if member in self._inside:
+            ways.append(self._inside[member])
         return min(ways, default=None)

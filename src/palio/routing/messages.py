@@ -88,3 +88,24 @@ class Spreaded(Message, frozen=True, gc=False):
 
 Control = Subscribe | Unsubscribe | Advertise | Unadvertise
 """What changes tables."""
+Standing = Subscribe | Advertise
+"""What counts until it is taken back."""
+
+
+def begun(message: Control) -> Standing:
+    """What a message says, or takes back."""
+    match message:
+        case Unsubscribe(filter, source):
+            return Subscribe(filter, source)
+        case Unadvertise(advertisement, source):
+            return Advertise(advertisement, source)
+    return message
+
+
+def ended(message: Standing) -> Control:
+    """What takes a message back."""
+    match message:
+        case Subscribe(filter, source):
+            return Unsubscribe(filter, source)
+        case Advertise(advertisement, source):
+            return Unadvertise(advertisement, source)

@@ -25,11 +25,13 @@ class Role(Enum):
     PEER = "peer"
     MASTER = "master"
     CLIENT = "client"
+    GATEWAY = "gateway"
+    """A server of another network, over which everything passes that the two networks have for each other."""
 
     @property
     def opposite(self) -> Role:
         """What this server is to the neighbour."""
-        return {Role.PEER: Role.PEER, Role.MASTER: Role.CLIENT, Role.CLIENT: Role.MASTER}[self]
+        return {Role.MASTER: Role.CLIENT, Role.CLIENT: Role.MASTER}.get(self, self)
 
 
 class UnexpectedMessageError(PeerError):
