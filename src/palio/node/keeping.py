@@ -45,7 +45,7 @@ class Keeping:
 
     def gone(self, node: Node, peer: str) -> None:
         """A neighbour is about to be forgotten."""
-        for message in node.router.standing(peer):
+        for message in node.standing(peer):
             self.journal.delete(("held", peer, message))
         self._members[peer] = None
 
@@ -81,10 +81,9 @@ class Keeping:
         node.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
         ups = node.links.restore(known, now)
         for up in ups:
-            node.router.connect(up.peer, Role(up.role))
+            node.join(up.peer, Role(up.role), up.latency)
         if node.router.topology is not None:
-            accounts = [value for key, value in known.items() if key[0] == "account"]
-            node.router.topology.restore({up.peer: up.latency for up in ups}, accounts)
+            node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)
         for key, value in known.items():
             if key[0] == "seen":
@@ -101,8 +100,8 @@ class Keeping:
         for kind in (Advertise, Subscribe):
             for peer, message in held:
                 if isinstance(message, kind):
-                    node.router.receive(peer, message)
+                    node.hear(peer, message)
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
-        node.router.control()  # the neighbours have been told
+        node.tell_nobody()

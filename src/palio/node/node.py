@@ -34,6 +34,7 @@ from palio.node.seen import Seen
 from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
+from palio.routing.border import Border, Gateway
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
 
@@ -56,6 +57,8 @@ class NodeSettings(NamedTuple):
     """Subscriptions, and advertisements, that one party may hold at the same time."""
     limits: Limits = DEFAULT_LIMITS
     """What a filter, an advertisement or a notification may be."""
+    gateways: Mapping[str, Gateway] = {}
+    """The servers of other networks with which this one may be joined."""
     durable: bool = False
     """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
 
@@ -104,6 +107,8 @@ class Node:
         self._keeping = Keeping() if settings.durable else None
         self.links = Links(settings.server, self, settings.link, self._keeping.journal if self._keeping else None)
         self.mail = Mail(self._keeping.journal) if self._keeping else None
+        self._borders: dict[str, Border] = {}
+        """The gateways that are there."""
         self.seen = Seen()
         self.waves: Waves[_Asked | _Passed] = Waves()
         self.published = 0
@@ -274,11 +279,13 @@ class Node:
         A cycle is refused by the one that is asked. If it has come about meanwhile, it is cut like any other, so that
         it is not cut twice.
         """
-        if architecture is not None and architecture != self.router.name:
+        if role == Role.GATEWAY.value and peer not in self.settings.gateways:
+            return f"{peer} is no gateway of {self.settings.server}; it has to be in the configuration of both"
+        if role != Role.GATEWAY.value and architecture is not None and architecture != self.router.name:
             return f"{self.settings.server} is {self.router.name}, and {peer} is {architecture}"
         try:
             self.router.check_neighbour(Role(role))
-            if architecture is not None and self.router.topology is None:
+            if architecture is not None and self._is_in_tree(Role(role)):
                 self.membership.check(peer, (member for member, _ in members))
         except CallerError as error:
             return str(error)
@@ -290,8 +297,8 @@ class Node:
             match given:
                 case ports.Connect(_, role, latency):
                     self.router.check_neighbour(role)
-                    self._check_wish(role, latency)
-                    if self.router.topology is None:
+                    self._check_wish(peer, role, latency)
+                    if self._is_in_tree(role):
                         self.membership.check(peer, [peer])
                     self.links.connect(peer, Wish(role.value, latency), self._now)
                 case ports.Disconnect():
@@ -301,10 +308,12 @@ class Node:
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
 
-    def _check_wish(self, role: Role, latency: int) -> None:
+    def _check_wish(self, peer: str, role: Role, latency: int) -> None:
         """Of two masters that were asked for at the same time both could be lost: each would see a cycle."""
         if latency < 1:
             raise CallerError(f"a latency of {latency}; it is 1 at least")
+        if role is Role.GATEWAY and peer not in self.settings.gateways:
+            raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
         masters = [peer for peer, wish in self.links.wishes.items() if wish.role == Role.MASTER.value]
         if role is Role.MASTER and masters:
             raise CallerError(f"this server has a master already, or asks for one: {masters[0]}; disconnect it first")
@@ -326,22 +335,39 @@ class Node:
                 case Down(peer):
                     if self._keeping:
                         self._keeping.gone(self, peer)
-                    self.router.disconnect(peer)
-                    if self.router.topology is None:
-                        self.membership.disconnect(peer)
-                    else:
-                        self.router.topology.disconnect(peer)
+                    self._leave_network(peer)
                     self._come_back(self.waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer))
                     self._outputs.append(LinkDown(peer))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
 
+    def _is_in_tree(self, role: Role) -> bool:
+        """Whether links to such a neighbour must not close cycles: all do not, where networks are trees."""
+        return self.router.topology is None or role is Role.GATEWAY
+
+    def _leave_network(self, peer: str) -> None:
+        if self._is_in_tree(self.router.peers[peer]):
+            self.membership.disconnect(peer)
+        elif self.router.topology is not None:
+            self.router.topology.disconnect(peer)
+        self.router.disconnect(peer)
+        self._borders.pop(peer, None)
+
+    def join(self, peer: str, role: Role, latency: int) -> None:
+        """There is a link, now or again."""
+        self.router.connect(peer, role)
+        if role is Role.GATEWAY:
+            gateway = self.settings.gateways[peer]
+            self._borders[peer] = Border(gateway)
+            for offer in gateway.offers:
+                self.router.receive(peer, messages.Advertise(offer))
+        elif self.router.topology is not None:
+            self.router.topology.connect(peer, latency)
+
     def _up(self, up: Up) -> None:
-        self.router.connect(up.peer, Role(up.role))
-        if self.router.topology is None:
+        self.join(up.peer, Role(up.role), up.latency)
+        if self._is_in_tree(Role(up.role)):
             self.membership.connect(up.peer, up.stamp, dict(up.members), dict(up.told))
-        else:
-            self.router.topology.connect(up.peer, up.latency)
         if self._keeping:
             self._keeping.members(up.peer)
         self._outputs.append(LinkUp(up.peer))
@@ -360,7 +386,8 @@ class Node:
             envelope = message.notification.envelope
             if envelope is None:
                 raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-            if self._is_new(envelope.id):
+            border = self._borders.get(peer)
+            if (border is None or border.lets_in(message)) and self._is_new(envelope.id):
                 self._forward(message, peer)
             return
         self._has_news = True
@@ -369,18 +396,30 @@ class Node:
                 self.membership.receive(peer, message)
                 if self._keeping:
                     self._keeping.members(peer)
-            case messages.Account() if self.router.topology is not None:
+            case messages.Account() if self.router.topology is not None and peer not in self._borders:
                 self.router.topology.receive(peer, message)
             case messages.Spread(token, origin):
+                origin = self.settings.server if peer in self._borders else origin
                 self._spread(_Passed(peer, token), peer, origin)
             case messages.Spreaded(token):
                 self._come_back(self.waves.answered(peer, token))
             case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
-                self.router.receive(peer, message)
+                self.hear(peer, message)
                 if self._keeping:
                     self._keeping.held(peer, message)
             case _:
                 raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
+
+    def hear(self, peer: str, message: messages.Control) -> None:
+        """A neighbour says what it wants or offers; over a gateway only what may pass counts."""
+        border = self._borders.get(peer)
+        for each in (message,) if border is None else border.take_in(message):
+            self.router.receive(peer, each)
+
+    def standing(self, peer: str) -> Iterable[messages.Standing]:
+        """What a neighbour has said and not taken back, as it was said."""
+        border = self._borders.get(peer)
+        return self.router.standing(peer) if border is None else tuple(border.heard)
 
     def _is_new(self, id: NotificationId) -> bool:
         """Whether a notification from a neighbour was not here before; while there is a cycle it may come back."""
@@ -397,20 +436,32 @@ class Node:
     def _tell(self) -> None:
         """Tell the neighbours what has changed; and cut links that close a cycle, until there is none."""
         self._has_news = False
+        topology = self.router.topology
+        if topology is not None:
+            topology.reach(self.membership.reached())
+            self.membership.surround(topology.members())
         while cut := self.membership.to_cut():
             for peer in cut:
                 self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
                 self._happened(self.links.disconnect(peer, self._now))
         for peer, members in self.membership.updates():
             self._send(peer, [members])
-        if self.router.topology is not None:
-            for peer, accounts in self.router.topology.updates():
+        if topology is not None:
+            for peer, accounts in topology.updates():
                 self._send(peer, accounts)
         for peer, control in self.router.control():
             self._send(peer, control)
 
+    def tell_nobody(self) -> None:
+        """What the neighbours would have to be told now they were told in an earlier life."""
+        for peer, control in self.router.control():
+            if peer in self._borders:
+                self._borders[peer].let_out(control)
+
     def _send(self, peer: str, said: Sequence[Message]) -> None:
         if peer in self.router.peers:
+            if peer in self._borders:
+                said = self._borders[peer].let_out(said)
             events = self.links.send(peer, said, self._now)
             if events:
                 self._happened(events)

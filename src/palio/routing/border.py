@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
-from palio.model import Advertisement, Filter, Notification
-from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
+from palio.errors import brief
+from palio.model import Advertisement, Filter
+from palio.routing.messages import Advertise, Control, Message, Publish, Standing, Subscribe, begun, ended
+from palio.routing.router import UnexpectedMessageError
 
 
 class Gateway(msgspec.Struct, frozen=True):
@@ -32,21 +34,19 @@ class _Way:
         self._offered = offered
         self._counts: Counter[Standing] = Counter()
 
-    def pass_on(self, said: Iterable[Control]) -> Iterator[Control]:
-        """What is to be said instead."""
-        for message in said:
-            narrowed = self._narrowed(begun(message))
-            if narrowed is None:
-                continue
-            if isinstance(message, Subscribe | Advertise):
-                self._counts[narrowed] += 1
-                if self._counts[narrowed] == 1:
-                    yield narrowed
-            else:
-                self._counts[narrowed] -= 1
-                if not self._counts[narrowed]:
-                    del self._counts[narrowed]
-                    yield ended(narrowed)
+    def pass_on(self, message: Control) -> tuple[Control, ...]:
+        """What is to be said instead, if anything is."""
+        narrowed = self._narrowed(begun(message))
+        if narrowed is None:
+            return ()
+        if isinstance(message, Subscribe | Advertise):
+            self._counts[narrowed] += 1
+            return (narrowed,) if self._counts[narrowed] == 1 else ()
+        self._counts[narrowed] -= 1
+        if self._counts[narrowed]:
+            return ()
+        del self._counts[narrowed]
+        return (ended(narrowed),)
 
     def _narrowed(self, message: Standing) -> Standing | None:
         if isinstance(message, Advertise):
@@ -62,9 +62,9 @@ class Border:
     """One end of a gateway.
 
     >>> border = Border(Gateway(exports=Filter.parse("level < 5")))
-    >>> [str(each.filter) for each in border.take_in([Subscribe(Filter.parse("level > 2"))])]
-    ['level > 2 and level < 5']
-    >>> list(border.take_in([Subscribe(Filter.parse("level > 7"))]))
+    >>> border.take_in(Subscribe(Filter.parse("level > 2")))
+    [Subscribe(filter=Filter.parse('level > 2 and level < 5'))]
+    >>> border.take_in(Subscribe(Filter.parse("level > 7")))
     []
     """
 
@@ -72,19 +72,30 @@ class Border:
         self._gateway = gateway
         self._out = _Way(gateway.imports, gateway.exports)
         self._in = _Way(gateway.exports, gateway.imports)
+        self.heard: dict[Standing, None] = {}
+        """What the other network has said and not taken back, as it was said."""
 
-    def tell(self, said: Iterable[Control]) -> list[Control]:
-        """What the other network gets to know of what this one says."""
-        return list(self._out.pass_on(said))
+    def let_out(self, said: Iterable[Message]) -> list[Message]:
+        """What the other network gets of what this one says."""
+        return [each for message in said for each in self._out_of(message)]
 
-    def take_in(self, said: Iterable[Control]) -> list[Control]:
-        """What this network gets to know of what the other one says."""
-        return list(self._in.pass_on(said))
+    def _out_of(self, message: Message) -> Iterable[Message]:
+        if isinstance(message, Publish):
+            exports = self._gateway.exports
+            return (message,) if exports is None or exports.matches(message.notification) else ()
+        return self._out.pass_on(message) if isinstance(message, Control) else (message,)
 
-    def lets_out(self, notification: Notification) -> bool:
-        """Whether a notification may leave this network."""
-        return self._gateway.exports is None or self._gateway.exports.matches(notification)
-
-    def lets_in(self, notification: Notification) -> bool:
+    def lets_in(self, message: Publish) -> bool:
         """Whether a notification of the other network may come into this one."""
-        return self._gateway.imports is None or self._gateway.imports.matches(notification)
+        return self._gateway.imports is None or self._gateway.imports.matches(message.notification)
+
+    def take_in(self, message: Control) -> list[Control]:
+        """What this network gets to know of what the other one says."""
+        standing = begun(message)
+        if (standing in self.heard) is (standing is message):
+            raise UnexpectedMessageError(f"a gateway cannot say {brief(message)} now")
+        if standing is message:
+            self.heard[standing] = None
+        else:
+            del self.heard[standing]
+        return list(self._in.pass_on(message))

@@ -15,7 +15,7 @@ from typing import Generic
 from palio.errors import CallerError
 from palio.matching.candidates import E
 from palio.model import Advertisement, Filter
-from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe, ended
 from palio.routing.paths import Graph
 from palio.routing.router import Role, Router
 from palio.routing.table import Table, Update
@@ -112,8 +112,8 @@ class General(Router):
         """For which what the neighbours were told is right."""
 
     def check_neighbour(self, role: Role) -> None:
-        """All are peers."""
-        if role is not Role.PEER:
+        """All are peers, but for those of other networks."""
+        if role not in (Role.PEER, Role.GATEWAY):
             raise CallerError(f"in a network of peers there is no {role.value}")
 
     def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
@@ -139,7 +139,13 @@ class General(Router):
         self._offered[self.server].remove_party(advertisement, party)
 
     def connect(self, peer: str, role: Role) -> None:
-        """There is a new neighbour; it is told of the sources that it hears of from here."""
+        """There is a new neighbour; it is told of the sources that it hears of from here.
+
+        To a server of another network this one stands for the whole of its own; to its own, for the other one.
+        """
+        if role is Role.GATEWAY:
+            super().connect(peer, role)
+            return
         self._add_peer(peer, role)
         self._wanted.open(peer)
         if self.hears_advertisements(role):
@@ -147,6 +153,11 @@ class General(Router):
 
     def disconnect(self, peer: str) -> None:
         """A neighbour is gone, and with it all that was known from it."""
+        if self.peers.get(peer) is Role.GATEWAY:
+            for message in super().standing(peer):
+                self._note_other_network(peer, ended(message))
+            super().disconnect(peer)
+            return
         self._remove_peer(peer)
         self._offered.close(peer)
         self._wanted.close(peer)
@@ -157,6 +168,8 @@ class General(Router):
 
     def standing(self, peer: str) -> list[Subscribe | Advertise]:
         """What a neighbour has said of sources and not taken back."""
+        if self.peers.get(peer) is Role.GATEWAY:
+            return super().standing(peer)
         return [
             *(Advertise(each, source) for source, each in self._offered.told_by(peer)),
             *(Subscribe(each, source) for source, each in self._wanted.told_by(peer)),
@@ -164,6 +177,10 @@ class General(Router):
 
     def receive(self, peer: str, message: Control) -> None:
         """A neighbour says what a source wants, or what may be published there."""
+        if self.peers.get(peer) is Role.GATEWAY:
+            super().receive(peer, message)
+            self._note_other_network(peer, message)
+            return
         self._expect(peer in self.peers and message.source != self.server, peer, message)
         match message:
             case Subscribe(filter, source):
@@ -179,6 +196,18 @@ class General(Router):
                 self._expect(self._offered.knows(source, advertisement, peer), peer, message)
                 self._offered.forget(source, advertisement, peer)
 
+    def _note_other_network(self, gateway: str, message: Control) -> None:
+        """What another network wants or offers begins here, as if a party did."""
+        match message:
+            case Subscribe(filter):
+                self._wanted[self.server].add_peer(filter, gateway)
+            case Unsubscribe(filter):
+                self._wanted[self.server].remove_peer(filter, gateway)
+            case Advertise(advertisement):
+                self._offered[self.server].add_peer(advertisement, gateway)
+            case Unadvertise(advertisement):
+                self._offered[self.server].remove_peer(advertisement, gateway)
+
     # -- what neighbours are told --------------------------------------------------------------------------------------
 
     def _is_behind(self, source: str, peer: str, _element: object = None) -> bool:
@@ -192,7 +221,8 @@ class General(Router):
     @property
     def is_touched(self) -> bool:
         """Whether :meth:`control` may have something to say."""
-        return self._graph is not self.topology.graph or self._wanted.is_touched or self._offered.is_touched
+        is_new = self._graph is not self.topology.graph
+        return is_new or self._wanted.is_touched or self._offered.is_touched or super().is_touched
 
     def control(self) -> list[tuple[str, list[Control]]]:
         """What the neighbours have to be told; if the network has changed, of other sources than before."""
@@ -210,17 +240,17 @@ class General(Router):
             told[update.peer].extend(Unsubscribe(each, source) for each in update.ended)
         for source, offer in offered:
             told[offer.peer].extend(Unadvertise(each, source) for each in offer.ended)
-        return list(told.items())
+        return [*told.items(), *super().control()]
 
     def hearing(self, origin: str) -> list[str]:
         """The neighbours that hear from here what begins at a server."""
-        return [peer for peer in self.peers if self._is_behind(origin, peer)]
+        return [peer for peer, role in self.peers.items() if role is Role.GATEWAY or self._is_behind(origin, peer)]
 
     # -- notifications -------------------------------------------------------------------------------------------------
 
     def admit(self, message: Publish, source: str | None) -> Publish | None:
         """A notification that enters the network here begins its way; one that has gone too far ends it."""
-        if source is None:
+        if source is None or self.peers[source] is Role.GATEWAY:
             return Publish(message.notification, self.server, MOST_HOPS)
         return Publish(message.notification, message.entry, message.hops - 1) if message.hops > 0 else None
 
@@ -228,7 +258,12 @@ class General(Router):
         """Towards the sources that want it and lie behind this server, as seen from where it entered."""
         graph = self.topology.graph
         first = graph.tree(self.server).first
-        found = {first[each]: None for each in wanting if graph.is_between(message.entry, self.server, each)}
+        found: dict[str, None] = {}
+        for each in wanting:
+            if each in self.peers and self.peers[each] is Role.GATEWAY:
+                found[each] = None
+            elif graph.is_between(message.entry, self.server, each):
+                found[first[each]] = None
         if source is not None:
             found.pop(source, None)
         return tuple(found)
@@ -254,11 +289,17 @@ class AdvertisingGeneral(General):
             for advertiser in self.advertisements.holders(offer).peers
         )
 
+    def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
+        """Another network needs only what something advertised there is relevant to."""
+        return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
+
     def receive(self, peer: str, message: Control) -> None:
         """What is advertised changes who has to know what."""
         super().receive(peer, message)
         if isinstance(message, Advertise | Unadvertise):
             self._wanted.reconsider()
+            if self.peers[peer] is Role.GATEWAY:
+                self.subscriptions.reconsider(peer)
 
     def disconnect(self, peer: str) -> None:
         """The same, for what was advertised behind a neighbour."""

@@ -70,6 +70,8 @@ class Account(Message, frozen=True, gc=False):
     """Younger accounts have higher ones."""
     links: tuple[tuple[str, int], ...]
     """The neighbours, with the latencies of the links to them."""
+    beyond: tuple[tuple[str, Stamp], ...] = ()
+    """Servers of other networks that are reached over it; for each the age of the youngest link between."""
 
 
 class Spread(Message, frozen=True, gc=False):

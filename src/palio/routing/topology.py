@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from palio.errors import PeerError, brief
-from palio.routing.messages import Account
+from palio.routing.messages import Account, Stamp
 from palio.routing.paths import Graph
 
 _NOBODY = Account("", 0, -1, ())
@@ -25,9 +25,9 @@ class Topology:
     >>> milan, rome = Topology("milan"), Topology("rome")
     >>> milan.connect("rome", 30)
     >>> rome.connect("milan", 30)
-    >>> for peer, accounts in rome.updates():
-    ...     for account in accounts:
-    ...         milan.receive(peer, account)
+    >>> [(_, accounts)] = rome.updates()
+    >>> for account in accounts:
+    ...     milan.receive("rome", account)
     >>> milan.graph.latency("milan", "rome")
     30
     """
@@ -37,6 +37,7 @@ class Topology:
         self._incarnation = incarnation
         self._links: dict[str, int] = {}
         """The latencies of this server's links, by neighbour."""
+        self._beyond: dict[str, Stamp] = {}
         self._accounts: dict[str, Account] = {server: Account(server, incarnation, 0, ())}
         self._told: dict[str, dict[str, tuple[int, int]]] = {}
         """For each neighbour the youngest account of every server that it has given or was given."""
@@ -46,12 +47,14 @@ class Topology:
         """Servers whose accounts have changed since :meth:`learned` was asked."""
         self._graph: Graph | None = None
 
-    def restore(self, links: Mapping[str, int], accounts: Iterable[Account]) -> None:
-        """Take back what was known; all neighbours have been told it."""
-        self._links = dict(links)
+    def restore(self, accounts: Iterable[Account]) -> None:
+        """Take back what was known when there were the links that there are now; all neighbours have been told it."""
         self._accounts.update({account.server: account for account in accounts})
-        for peer in links:
+        self._beyond = dict(self._accounts[self._server].beyond)
+        for peer in self._links:
             self._told[peer] = {name: _age(account) for name, account in self._accounts.items()}
+        self._touched.clear()
+        self._learned.clear()
         self._graph = None
 
     def learned(self) -> list[Account]:
@@ -89,10 +92,26 @@ class Topology:
         del self._links[peer], self._told[peer]
         self._account()
 
+    def reach(self, beyond: Mapping[str, Stamp]) -> None:
+        """These servers of other networks are reached over this one."""
+        if tuple(sorted(beyond.items())) != self._accounts[self._server].beyond:
+            self._beyond = dict(beyond)
+            self._account()
+
     def _account(self) -> None:
         """Give account of the links anew."""
-        known = self._accounts[self._server]
-        self._learn(Account(self._server, self._incarnation, known.number + 1, tuple(sorted(self._links.items()))))
+        number = self._accounts[self._server].number + 1
+        links, beyond = tuple(sorted(self._links.items())), tuple(sorted(self._beyond.items()))
+        self._learn(Account(self._server, self._incarnation, number, links, beyond))
+
+    def members(self) -> dict[str, Stamp]:
+        """All servers that are reached without leaving the network here; of those beyond, the age of the youngest link."""
+        found: dict[str, Stamp] = dict.fromkeys(self.servers, (0, "", 0))
+        for server in self.servers:
+            if server != self._server and server in self._accounts:
+                for name, stamp in self._accounts[server].beyond:
+                    found[name] = min(stamp, found.get(name, stamp))
+        return found
 
     # -- what others say -----------------------------------------------------------------------------------------------
 
