@@ -13,7 +13,6 @@ from palio.sim.history import Step
 from palio.sim.player import Player
 
 _Pair = tuple[str, str]
-_DISTURBING = ("connect", "disconnect", "crash", "lose")
 _CYCLE = "a cycle"
 _GOOD_REASONS = (
     _CYCLE,
@@ -35,19 +34,19 @@ class LinksLaw:
         self._wishes: dict[_Pair, None] = {}
         """Links that were asked for, not ended and not refused; the server that opens comes first."""
         self._steps: list[Step] = []
-        """What disturbed the links since the last rest."""
+        """What was asked of the links since the last rest."""
         self._noted = 0
         self._links: set[_Pair] = set()
         """Those that were there at the last rest."""
 
     def note(self, step: Step) -> None:
         """A step is about to be taken."""
-        if step.do not in _DISTURBING or step.server not in self._player.cluster.nodes:
+        if step.do not in ("connect", "disconnect") or step.server not in self._player.cluster.nodes:
             return
         self._steps.append(step)
         if step.do == "connect":
             self._wishes[step.server, step.peer] = None
-        elif step.do == "disconnect":
+        else:
             self._forget(step.server, step.peer)
 
     def _forget(self, server: str, peer: str) -> None:
@@ -69,7 +68,9 @@ class LinksLaw:
             for server, peer, reason in refused
             if not any(good in reason for good in _GOOD_REASONS)
         ]
-        problems += [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
+        problems += self._missing(links)
+        if not self._player.epochs[-2].died:  # a server that has forgotten everything is a reason for much
+            problems += [*self._changed(links), *self._parted(links), *self._closing(ups)]
         problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
         self._steps, self._links = [], links
         return problems

@@ -87,10 +87,19 @@ def _tables(player: Player) -> _Tables:
 
 def _words(step: Step) -> str:
     more = ["and wait until it has spread"] if step.spread else []
-    if step.do == "weather":
-        weather = step.weather
-        shares = {} if weather is None else {name: getattr(weather, name) for name in weather.__struct_fields__}
-        more = [f"{name} {share:.0%}" for name, share in shares.items() if share] or ["fair"]
+    match step.do:
+        case "weather":
+            weather = step.weather
+            shares = {} if weather is None else {name: getattr(weather, name) for name in weather.__struct_fields__}
+            more = [f"{name} {share:.0%}" for name, share in shares.items() if share] or ["fair"]
+        case "part":
+            more = ["from the others"]
+        case "slow":
+            more = [f"by {step.time} for all that it handles"]
+        case "clock":
+            more = [f"is off by {step.time:+} and runs at {step.rate}%"]
+        case "doom":
+            more = ["at", *([f"number {step.nth} of"] if step.nth > 1 else []), str(step.effect)]
     return " ".join([str(step), *more])
 
 

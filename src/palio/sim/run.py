@@ -50,7 +50,7 @@ def run(history: History, watch: Watch | None = None) -> Outcome:
     place = -1
     for place, step in enumerate(history.steps):  # noqa: B007 (it tells where the run has ended)
         law.note(step)
-        if step.do in ("crash", "disconnect") and step.server in player.cluster.nodes:
+        if step.do in ("crash", "lose", "tear", "disconnect") and step.server in player.cluster.nodes:
             faults[step.do] += 1
         try:
             player.do(step)
@@ -63,13 +63,14 @@ def run(history: History, watch: Watch | None = None) -> Outcome:
         if violations:
             break
     faults.update(player.cluster.network.faults)
+    faults.update(player.cluster.faults)
     return Outcome(
         tuple(violations),
         place if violations else None,
         player.operations,
         player.cluster.messages,
         len(player.cluster.deliveries),
-        dict(sorted(faults.items())),
+        {kind: count for kind, count in sorted(faults.items()) if count},
         _digest(player),
     )
 
