@@ -127,9 +127,17 @@ def _queue_outlives_the_server(right: _Right) -> _Right:
     def crash(cluster: TroubledCluster, server: str, *, torn: bool = False) -> bool:
         queue = cluster._queues.get(server)
         waiting = [] if queue is None else queue.take()
+
+        def bring_back() -> None:
+            if server not in cluster.nodes:
+                cluster.scheduler.at(cluster.scheduler.now + 50, bring_back)
+                return
+            for each in waiting:
+                cluster.give(server, each.inputs, each.taken)
+
         is_torn = bool(right(cluster, server, torn=torn))
         if waiting:
-            cluster._queue(server)._waiting = waiting
+            bring_back()
         return is_torn
 
     return crash
