@@ -170,8 +170,9 @@ def test_troubles_are_told(tmp_path: Path) -> None:
         Step(0, "doom", "rome", effect="replied", nth=2),
         Step(0, "doom", "bari", effect="write"),
         Step(0, "fail", "rome"),
+        Step(0, "subscribe", "bari", "bari/me", "x > 3"),
     )
-    path = write(History("as", 0, ("rome", "bari"), steps), tmp_path, "troubles")
+    path = write(History("as", 0, ("rome", "bari"), steps, durable=True), tmp_path, "troubles")
     told = json.loads(invoke("replay", path, "--json").stdout)
     assert [each["step"] for each in told["steps"]] == [
         "part rome, bari from the others",
@@ -180,7 +181,9 @@ def test_troubles_are_told(tmp_path: Path) -> None:
         "doom rome at number 2 of replied",
         "doom bari at write",
         "fail rome",
+        "subscribe bari bari/me x > 3",
     ]
+    assert told["steps"][-1]["followed"] == ["bari dies"]
 
 
 def test_the_help_names_all_faults() -> None:

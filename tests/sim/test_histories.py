@@ -71,6 +71,7 @@ def test_what_was_found_once(name: str) -> None:
     assert run(history).violations == ()
 
 
-def test_a_history_survives_its_file() -> None:
-    history = generate(3, "aa", "all")
+@pytest.mark.parametrize("faults", FAULTS)
+def test_a_history_survives_its_file(faults: str) -> None:
+    history = generate(3, "aa", faults)
     assert History.from_json(history.to_json()) == history

@@ -23,7 +23,7 @@ class Scene(NamedTuple):
     """Virtual time, after the step."""
     step: str
     followed: tuple[str, ...]
-    """Since the step before: deliveries, answers, changes of links, and of tables of neighbours."""
+    """Since the step before: deliveries, answers, changes of links, and of tables of neighbours; deaths."""
 
 
 class Story(NamedTuple):
@@ -52,7 +52,7 @@ def replay(history: History) -> Story:
 class _Narrator:
     def __init__(self) -> None:
         self.scenes: list[Scene] = []
-        self._deliveries = self._answers = self._links = 0
+        self._deliveries = self._answers = self._links = self._deaths = 0
         self._tables: _Tables = {}
 
     def __call__(self, player: Player, step: Step) -> None:
@@ -62,9 +62,10 @@ class _Narrator:
             *self._table_changes(player),
             *map(_delivery, cluster.deliveries[self._deliveries :]),
             *map(_answer, cluster.answers[self._answers :]),
+            *(f"{server} dies" for server in cluster.deaths[self._deaths :]),
         ]
         self._deliveries, self._answers = len(cluster.deliveries), len(cluster.answers)
-        self._links = len(cluster.links)
+        self._links, self._deaths = len(cluster.links), len(cluster.deaths)
         self.scenes.append(Scene(len(self.scenes), cluster.scheduler.now, _words(step), tuple(followed)))
 
     def _table_changes(self, player: Player) -> Iterator[str]:

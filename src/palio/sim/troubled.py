@@ -28,6 +28,8 @@ class TroubledCluster(Cluster):
         self._queues: dict[str, Queue] = {}
         """Of servers that are paused or slow; others take everything at once."""
         self._dooms: dict[str, Doom] = {}
+        self.deaths: list[str] = []
+        """Servers that died by themselves, each time they did."""
         self.faults: Counter[str] = Counter()
 
     # -- what comes in -------------------------------------------------------------------------------------------------
@@ -81,6 +83,7 @@ class TroubledCluster(Cluster):
     def _die(self, server: str, fault: str) -> None:
         """A server dies, and nobody wanted that."""
         self.faults[fault] += 1
+        self.deaths.append(server)
         self.crash(server, torn=True)
         self._died(server)
 
