@@ -413,6 +413,40 @@ def test_who_is_saved_by_the_rest_lives_on() -> None:
     assert sum(player.cluster.faults.values()) == 0
 
 
+FOUND: dict[str, tuple[str, int, tuple[Step, ...]]] = {
+    "a server dies before it is asked for a link": (
+        "aa",
+        69,
+        (
+            connect("s1", "s0"),
+            connect("s2", "s1"),
+            Step(0, "disconnect", "s1", peer="s0"),
+            Step(0, "doom", "s1", effect="write"),
+            Step(30, "connect", "s1", peer="s0"),
+        ),
+    ),
+    "a server that is asked for a link is paused, and dies": (
+        "nf",
+        231,
+        (
+            connect("s1", "s0"),
+            Step(200, "pause", "s1"),
+            Step(0, "disconnect", "s0", peer="s1"),
+            connect("s1", "s0"),
+            Step(0, "crash", "s1"),
+        ),
+    ),
+}
+"""Small histories in which a link was missed that no server had taken the wish for."""
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_was_found_once(name: str) -> None:
+    architecture, seed, steps = FOUND[name]
+    history = History(architecture, seed, ("s0", "s1", "s2"), (*steps, Step(0, "settle")), durable=True)
+    assert run(history).violations == ()
+
+
 # -- generated histories -----------------------------------------------------------------------------------------------
 
 

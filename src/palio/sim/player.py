@@ -52,6 +52,8 @@ class Player:
         self.unanswered: dict[_Key, Asked] = {}
         self.uncertain: set[NotificationId] = set()
         """Publications whose server died before it could acknowledge them: they may or may not have been."""
+        self.relinked: list[Step] = []
+        """The links that servers were asked to open and to end, as they took it."""
         self.problems: list[str] = []
         """What was found wrong on the way."""
         self.operations = 0
@@ -115,6 +117,7 @@ class Player:
     def _crash(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
             return
+        self.cluster.faults[step.do] += 1
         self.cluster.crash(step.server, torn=step.do == "tear")
         self._died(step.server, is_lost=step.do == "lose")
 
@@ -175,16 +178,21 @@ class Player:
     def _link(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
             return
-        self.epoch.is_disturbed = True
         self.operations += 1
+        role = Role.MASTER if self.history.architecture == "hs" else Role.PEER
+        wish = ports.Connect(step.peer, role) if step.do == "connect" else ports.Disconnect(step.peer)
+        self.cluster.give(step.server, [wish], lambda: self._relinked(step, role))
+
+    def _relinked(self, step: Step, role: Role) -> None:
+        """A server takes the wish to open or to end a link."""
+        self.epoch.is_disturbed = True
+        self.relinked.append(step)
         if step.do == "connect":
-            role = Role.MASTER if self.history.architecture == "hs" else Role.PEER
             self._wishes[step.server][step.peer] = role
-            self.cluster.give(step.server, [ports.Connect(step.peer, role)])
         else:
+            self.cluster.faults["disconnect"] += 1
             self._wishes[step.server].pop(step.peer, None)
             self._wishes[step.peer].pop(step.server, None)
-            self.cluster.give(step.server, [ports.Disconnect(step.peer)])
 
     def _request(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
