@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from random import Random
 from typing import get_args
 
@@ -21,6 +22,9 @@ _DURABLE = {"crashes": 0.5, "disks": 1.0, "all": 0.5}
 """The share of histories whose servers have disks; of others it is small."""
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)
 _SYMBOLS = ("A", "B", "C")
+
+GRAPHS = ("gs", "ga")
+"""The architectures whose networks may have any shape."""
 
 
 def filter_text(random: Random) -> str:
@@ -66,6 +70,11 @@ class _Story:
         count = 1 if architecture == "ce" else random.randrange(2, 8)
         self.servers = [f"s{number}" for number in range(count)]
         self.parents = {name: self.servers[random.randrange(i)] for i, name in enumerate(self.servers) if i}
+        self.more: list[tuple[str, str]] = []
+        """Links that close cycles, where they may."""
+        if architecture in GRAPHS:
+            others = [pair for pair in combinations(self.servers, 2) if self.parents[pair[1]] != pair[0]]
+            self.more = random.sample(others, random.randrange(len(others) + 1))
         self.linked: dict[str, str] = {}
         """The links that were asked for, by the server that opens them."""
         self.dead: list[str] = []
@@ -74,6 +83,8 @@ class _Story:
     def tell(self, operations: int) -> History:
         for child in self.parents:
             self.connect(child)
+        for one, other in self.more:
+            self.step("connect", server=one, peer=other)
         self.step("settle")
         for _ in range(operations):
             self.operate()
@@ -162,6 +173,10 @@ class _Story:
 
     def relink(self) -> None:
         draw = self.random.random()
+        if self.more and self.random.random() < 0.5:
+            one, other = self.random.choice(self.more)
+            self.step("disconnect" if draw < 0.5 else "connect", server=one, peer=other)
+            return
         if draw < 0.5 and self.linked:
             child = self.random.choice(list(self.linked))
             parent = self.linked.pop(child)

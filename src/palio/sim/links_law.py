@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palio.node.ports import LinkRefused, LinkUp
+from palio.sim.generate import GRAPHS
 from palio.sim.history import Step
 from palio.sim.player import Player
 
@@ -106,7 +107,8 @@ class LinksLaw:
     def _closing(self, ups: list[_Pair]) -> Iterator[str]:
         """Where every server knows the tree, a link that would close a cycle is refused and never comes up."""
         trees = _trees(self._player.history.servers, self._links)
-        if all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
+        is_tree = self._player.history.architecture not in GRAPHS
+        if is_tree and all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
             for server, peer in ups:
                 yield f"the link from {server} to {peer} came up, though it closes a cycle"
 

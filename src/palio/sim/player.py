@@ -149,7 +149,7 @@ class Player:
         known = {*node.links.wishes, *node.links.peers}
         missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
         self.epoch.is_disturbed |= bool(missing)
-        self.cluster.give(server, [ports.Connect(peer, role) for peer, role in missing])
+        self.cluster.give(server, [self._wish(server, peer, role) for peer, role in missing])
         self.cluster.give(server, [ports.Attach(name) for name, p in self.parties.items() if p.server == server])
         for other in list(self.cluster.nodes):  # one of them may die of it
             self.cluster.give(other, [ports.Doubt(server)])
@@ -180,8 +180,14 @@ class Player:
             return
         self.operations += 1
         role = Role.MASTER if self.history.architecture == "hs" else Role.PEER
-        wish = ports.Connect(step.peer, role) if step.do == "connect" else ports.Disconnect(step.peer)
+        opens = step.do == "connect"
+        wish: ports.Input = self._wish(step.server, step.peer, role) if opens else ports.Disconnect(step.peer)
         self.cluster.give(step.server, [wish], lambda: self._relinked(step, role))
+
+    def _wish(self, server: str, peer: str, role: Role) -> ports.Connect:
+        """Where there are several ways, links count for different latencies, and some for the same."""
+        low, high = sorted((server, peer))
+        return ports.Connect(peer, role, Random(f"{self.history.seed} {low} {high} counts").choice([1, 1, 2, 3]))
 
     def _relinked(self, step: Step, role: Role) -> None:
         """A server takes the wish to open or to end a link."""
@@ -262,7 +268,7 @@ class Player:
             raise InternalError("the network does not come to rest")
         self._look()
         for server, node in self.cluster.nodes.items():  # links that were cut will not be asked for again
-            self._wishes[server] = {peer: Role(role) for peer, role in node.links.wishes.items()}
+            self._wishes[server] = {peer: Role(wish.role) for peer, wish in node.links.wishes.items()}
         self.epoch.end = self.moment
         fresh = Epoch(self.moment)
         fresh.first_delivery, fresh.first_hop = len(self.cluster.deliveries), len(self.cluster.hops)
