@@ -140,7 +140,8 @@ class Links:
         """Neighbours to which this server opens links, and opens them again when they are lost; with their roles."""
         self._reopen: dict[str, int] = {}
         self._opening: dict[str, _Opening] = {}
-        self._closing: dict[str, _Repeated] = {}
+        self._closing: dict[str, dict[Stamp, _Repeated]] = {}
+        """Ends of links that a neighbour has not heard of; while it cannot be reached there may be several."""
         self._links: dict[str, _Link] = {}
         self._last: dict[str, Stamp] = {}
         """The youngest link that each neighbour has opened: older requests are echoes."""
@@ -202,8 +203,8 @@ class Links:
             if why is Why.ENDED:
                 self._note_end(peer, stamp)
             close = Close(stamp, why)
-            self._closing[peer] = _Repeated(close, now, self._settings)
-            self._keeper.put(("closing", peer), close)
+            self._closing.setdefault(peer, {})[stamp] = _Repeated(close, now, self._settings)
+            self._keeper.put(("closing", peer, stamp), close)
         return [Down(peer)] if link else []
 
     def _note_end(self, peer: str, stamp: Stamp) -> None:
@@ -230,10 +231,8 @@ class Links:
                 self._replies.append((peer, Closed(frame.session)))
                 return self._closed(peer, frame, now)
             case Closed():
-                closing = self._closing.get(peer)
-                if closing is not None and closing.frame.session == frame.session:
-                    del self._closing[peer]
-                    self._keeper.delete(("closing", peer))
+                if self._closing.get(peer, {}).pop(frame.session, None) is not None:
+                    self._keeper.delete(("closing", peer, frame.session))
                 return []
         raise PeerError(f"{brief(peer)} sends a frame that is none: {brief(frame)}")
 
@@ -260,8 +259,9 @@ class Links:
         return [Received(peer, messages)] if messages else []
 
     def _reply_unknown(self, peer: str, session: Stamp) -> None:
+        closing = self._closing.get(peer, {}).get(session)
         why = Why.ENDED if self._ended.get(peer) == session else Why.UNKNOWN
-        self._replies.append((peer, Close(session, why)))
+        self._replies.append((peer, Close(session, why) if closing is None else closing.frame))
 
     def _asked(self, peer: str, frame: Open, now: int) -> list[Event]:
         stamp, link, opening = frame.session, self._links.get(peer), self._opening.get(peer)
@@ -386,8 +386,8 @@ class Links:
                     self._last[peer] = value
                 case ("ended", peer):
                     self._ended[peer] = value
-                case ("closing", peer):
-                    self._closing[peer] = _Repeated(value, now, self._settings)
+                case ("closing", peer, stamp):
+                    self._closing.setdefault(peer, {})[stamp] = _Repeated(value, now, self._settings)
                 case ("link", peer):
                     stamp, role, answer = value
                     repeated = _Repeated(answer, now, self._settings) if answer is not None else None
@@ -444,9 +444,7 @@ class Links:
         return due
 
     def _repeated(self, peer: str) -> list[_Repeated]:
-        found = []
-        if peer in self._closing:
-            found.append(self._closing[peer])
+        found = [*self._closing[peer].values()] if peer in self._closing else []
         if peer in self._opening:
             found.append(self._opening[peer].question)
         link = self._links.get(peer)
