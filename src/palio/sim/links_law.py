@@ -47,6 +47,9 @@ class LinksLaw:
                 self._wishes[step.server, step.peer] = None
             else:
                 self._forget(step.server, step.peer)
+        for step in self._steps:
+            if step.do == "disconnect" and not {step.server, step.peer}.isdisjoint(self._player.epochs[-2].crashed):
+                self._forget(step.server, step.peer)  # who has forgotten that end may take it for one of the new link
 
     def _forget(self, server: str, peer: str) -> None:
         self._wishes.pop((server, peer), None)
