@@ -458,17 +458,6 @@ FOUND: dict[str, tuple[str, int, tuple[Step, ...]]] = {
             Step(0, "crash", "s1"),
         ),
     ),
-    "a link is ended, asked for and ended where no word gets through": (
-        "aa",
-        2071,
-        (
-            connect("s1", "s0"),
-            Step(235, "part", servers=("s1",)),
-            Step(0, "disconnect", "s1", peer="s0"),
-            connect("s1", "s0"),
-            Step(0, "disconnect", "s1", peer="s0"),
-        ),
-    ),
 }
 """Small histories that once violated something."""
 
