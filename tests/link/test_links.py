@@ -165,6 +165,17 @@ def test_a_server_that_forgets_gets_its_link_back(pair: Pair, name: str) -> None
     assert pair.rome.got() == [Spread(1)]
 
 
+def test_what_came_before_a_question_is_no_answer_to_it(pair: Pair) -> None:
+    """A server forgets the link while a frame of its former life is still under way."""
+    late = Data((1, "milan", 0), 0, (), 0)
+    pair.forget("rome")
+    pair.milan.links.doubt("rome", pair.now)
+    pair.milan.links.receive("rome", late, pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.changes() == [Up], "it is another link"
+
+
 def test_both_ask_at_once() -> None:
     pair = Pair()
     pair.milan.links.connect("rome", "peer", 0)

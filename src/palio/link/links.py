@@ -68,18 +68,20 @@ class Host(Protocol):
 class _Repeated:
     """A frame that is sent again and again until there is an answer."""
 
-    __slots__ = ("_most", "at", "frame", "patience")
+    __slots__ = ("_most", "at", "frame", "is_sent", "patience")
 
     def __init__(self, frame: Frame, now: int, settings: LinkSettings) -> None:
         self.frame = frame
         self.at = now
         self.patience = settings.retransmit
         self._most = settings.most_patience
+        self.is_sent = False
 
     def is_due(self, now: int) -> bool:
         """Whether to send it now; then it waits longer than before."""
         if now < self.at:
             return False
+        self.is_sent = True
         self.at = now + self.patience
         self.patience = min(2 * self.patience, self._most)
         return True
@@ -254,7 +256,8 @@ class Links:
         if link.answer is not None:
             link.answer = None
             self._keeper.put(("link", peer), (frame.session, link.role, None))
-        link.doubt = None
+        if link.doubt is not None and link.doubt.is_sent:  # what came before the question is no answer to it
+            link.doubt = None
         messages = link.session.receive(frame, now)
         return [Received(peer, messages)] if messages else []
 
