@@ -72,9 +72,12 @@ class LinksLaw:
             if not any(good in reason for good in _GOOD_REASONS)
         ]
         problems += self._missing(links)
-        if not self._player.epochs[-2].died:  # a server that has forgotten everything is a reason for much
+        epoch = self._player.epochs[-2]
+        # A server that has forgotten everything, or what was being opened, is a reason for much.
+        if not epoch.died and not (epoch.crashed and self._steps):
             problems += [*self._changed(links), *self._parted(links), *self._closing(ups)]
-        problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
+        if not epoch.crashed or len(self._steps) < 2:
+            problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
         self._links = links
         return problems
 
