@@ -140,6 +140,32 @@ def test_the_end_of_a_link_is_told_until_it_is_known(pair: Pair) -> None:
     assert pair.rome.changes() == [Up, Down]
 
 
+def end_twice(pair: Pair, server: Server, peer: str) -> None:
+    """While no end gets through, a link is ended, another one is asked for, and that is ended, too."""
+    server.links.disconnect(peer, pair.now)
+    server.links.connect(peer, "peer", pair.now)
+    server.links.disconnect(peer, pair.now)
+
+
+@pytest.mark.parametrize("name", ["milan", "rome"])
+def test_every_end_of_a_link_is_told(pair: Pair, name: str) -> None:
+    end_twice(pair, pair.servers[name], "rome" if name == "milan" else "milan")
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    other = pair.rome if name == "milan" else pair.milan
+    assert other.changes() == [Up, Down]
+
+
+def test_a_link_that_was_ended_before_the_last_one_is_not_just_unknown(pair: Pair) -> None:
+    end_twice(pair, pair.rome, "milan")
+    pair.milan.links.send("rome", [Spread(1)], pair.now)
+    pair.run(lose=Close, until=pair.now)
+    assert {frame.why for frame in pair.lost if isinstance(frame, Close)} == {Why.ENDED}
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    assert "rome" not in pair.milan.links.wishes
+
+
 def test_who_has_ended_a_link_does_not_get_it_back(pair: Pair) -> None:
     pair.rome.links.disconnect("milan", pair.now)
     pair.run()
@@ -158,6 +184,17 @@ def test_a_server_that_forgets_gets_its_link_back(pair: Pair, name: str) -> None
     pair.milan.links.send("rome", [Spread(1)], pair.now)
     pair.run()
     assert pair.rome.got() == [Spread(1)]
+
+
+def test_what_came_before_a_question_is_no_answer_to_it(pair: Pair) -> None:
+    """A server forgets the link while a frame of its former life is still under way."""
+    late = Data((1, "milan", 0), 0, (), 0)
+    pair.forget("rome")
+    pair.milan.links.doubt("rome", pair.now)
+    pair.milan.links.receive("rome", late, pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.changes() == [Up], "it is another link"
 
 
 def test_both_ask_at_once() -> None:

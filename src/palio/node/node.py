@@ -128,7 +128,11 @@ class Node:
         return self.links.deadline
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
-        """Take what has come in, and say what goes out."""
+        """Take what has come in, and say what goes out.
+
+        ``now`` never goes back from call to call: whoever drives a node adds what a monotonic clock counts to the time
+        at which the node was made. A node that is made from records may begin earlier than they were written.
+        """
         self._now = now
         for each in inputs:
             self._take(each)
@@ -375,8 +379,7 @@ class Node:
             return False
         is_new = self.seen.is_new(id.origin, id.incarnation, id.sequence)
         if is_new and self._keeping:
-            state = self.seen.state(id.origin, id.incarnation)
-            self._keeping.journal.put(("seen", id.origin, id.incarnation), state)
+            self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
         return is_new
 
     # -- what goes out -------------------------------------------------------------------------------------------------

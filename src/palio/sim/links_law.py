@@ -13,7 +13,6 @@ from palio.sim.history import Step
 from palio.sim.player import Player
 
 _Pair = tuple[str, str]
-_DISTURBING = ("connect", "disconnect", "crash", "lose")
 _CYCLE = "a cycle"
 _GOOD_REASONS = (
     _CYCLE,
@@ -28,27 +27,29 @@ _GOOD_REASONS = (
 
 
 class LinksLaw:
-    """Told of every step of a player, and asked after every rest."""
+    """Asked after every rest of a player."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
         self._wishes: dict[_Pair, None] = {}
         """Links that were asked for, not ended and not refused; the server that opens comes first."""
         self._steps: list[Step] = []
-        """What disturbed the links since the last rest."""
-        self._noted = 0
+        """What was asked of the links since the last rest."""
+        self._noted = self._noted_steps = 0
         self._links: set[_Pair] = set()
         """Those that were there at the last rest."""
 
-    def note(self, step: Step) -> None:
-        """A step is about to be taken."""
-        if step.do not in _DISTURBING or step.server not in self._player.cluster.nodes:
-            return
-        self._steps.append(step)
-        if step.do == "connect":
-            self._wishes[step.server, step.peer] = None
-        elif step.do == "disconnect":
-            self._forget(step.server, step.peer)
+    def _note_wishes(self) -> None:
+        self._steps = self._player.relinked[self._noted_steps :]
+        self._noted_steps += len(self._steps)
+        for step in self._steps:
+            if step.do == "connect":
+                self._wishes[step.server, step.peer] = None
+            else:
+                self._forget(step.server, step.peer)
+        for step in self._steps:
+            if step.do == "disconnect" and not {step.server, step.peer}.isdisjoint(self._player.epochs[-2].crashed):
+                self._forget(step.server, step.peer)  # who has forgotten that end may take it for one of the new link
 
     def _forget(self, server: str, peer: str) -> None:
         self._wishes.pop((server, peer), None)
@@ -56,6 +57,7 @@ class LinksLaw:
 
     def judge(self) -> list[str]:
         """What is wrong with the links now."""
+        self._note_wishes()
         fresh = [(server, change) for _, server, change in self._player.cluster.links[self._noted :]]
         self._noted += len(fresh)
         refused = [(server, change.peer, change.reason) for server, change in fresh if isinstance(change, LinkRefused)]
@@ -69,9 +71,14 @@ class LinksLaw:
             for server, peer, reason in refused
             if not any(good in reason for good in _GOOD_REASONS)
         ]
-        problems += [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
-        problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
-        self._steps, self._links = [], links
+        problems += self._missing(links)
+        epoch = self._player.epochs[-2]
+        # A server that has forgotten everything, or what was being opened, is a reason for much.
+        if not epoch.died and not (epoch.crashed and self._steps):
+            problems += [*self._changed(links), *self._parted(links), *self._closing(ups)]
+        if not epoch.crashed or len(self._steps) < 2:
+            problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
+        self._links = links
         return problems
 
     def _missing(self, links: set[_Pair]) -> Iterator[str]:

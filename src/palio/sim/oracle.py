@@ -40,6 +40,7 @@ class Oracle:
         problems += self._judge_missing(epoch, deliveries, world)
         problems += self._judge_hops(epoch, world)
         problems += [f"no answer to: {asked.step}" for asked in self._player.unanswered.values()]
+        problems += [f"never taken: {step}" for step in self._player.waiting.values()]
         return self._player.problems + problems
 
     def world(self) -> World:
@@ -144,7 +145,8 @@ class Oracle:
             return False
         if world.architecture == "aa" and not self._was_announced(epoch, publication):
             return False
-        moments = [epoch.begin, *(moment for moment, _ in party.spread if epoch.begin <= moment < publication.moment)]
+        moments = [epoch.begin]
+        moments += [taken for told, taken in party.spread if epoch.begin <= told < publication.moment]
         if is_near:
             moments.append(publication.moment)
         for moment in moments:
