@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from palio import Filter
 from palio.errors import InternalError
+from palio.matching.candidates import Index
 from palio.node.seen import Seen
 from palio.node.waves import Waves
 from palio.routing import antichain
@@ -24,7 +25,7 @@ from palio.sim.world import maximal
 def test_an_antichain_is_what_comparing_all_gives(few: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(antichain, "_FEW", few)
     random = Random(seed)
-    made, plain = Antichain(Filter), list[Filter]()
+    made, plain = Antichain("me", Index(Filter)), list[Filter]()
     for _ in range(60):
         filter = Filter.parse(filter_text(random))
         if random.random() < 0.7:
