@@ -16,6 +16,7 @@ it is first asked for, and kept up to date from then on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, product
 from math import prod
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -49,6 +50,8 @@ _MOST_VIEWS: Final = 8
 _MOST_PLANS: Final = 4096
 _MOST_PLACES: Final = 16
 """Places of one box in a tree."""
+_MOST_DESCRIBED: Final = 1024
+"""Elements whose features are remembered: those that come into one index often come into another right away."""
 _GRAM: Final = 3
 _LONG: Final = 256
 """Characters of text from which on a box is not kept under all pieces of it: they would take too much memory."""
@@ -66,6 +69,12 @@ class Reading:
     """Its strings have a common end, so that one interval holds all of the covered set in reverse."""
 
 
+@lru_cache(_MOST_DESCRIBED)
+def _described(element: Filter | Advertisement) -> tuple[dict[str, Feature], Signature]:
+    features = {name: describe(each) for name, each in element.value_sets().items()}
+    return features, tuple((name, feature.kind) for name, feature in features.items())
+
+
 class Entry(Generic[E]):
     """An element of an order, or one that is asked about, with what indexes need to know of it."""
 
@@ -75,8 +84,9 @@ class Entry(Generic[E]):
         self.element: E = element
         self.owner = owner
         """Only entries of the same owner find each other: an index of many small sets is one, with few big groups."""
-        self.features: dict[str, Feature] = {name: describe(each) for name, each in element.value_sets().items()}
-        self.signature: Signature = tuple((name, feature.kind) for name, feature in self.features.items())
+        self.features: dict[str, Feature]
+        self.signature: Signature
+        self.features, self.signature = _described(element)
 
     def outers(self, name: str, reading: str, in_pairs: bool) -> list[Hulls]:
         """Where to find the ``inners`` of a set that this name's covers: in one of these, interval by interval.
@@ -167,10 +177,12 @@ class _View(Generic[N]):
 
     def search(self, asked: Entry[Any]) -> Iterator[N]:
         """Boxes among which are all that answer the question, each once."""
-        places = self._asked_places(asked)
+        places = None
         for key in self._chosen(self._keys(asked, is_wide=not self._spec.wide), is_stored=False):
             cell = self._cells.get(key)
             if cell is not None:
+                if places is None:  # only now, as many searches end at the key
+                    places = self._asked_places(asked)
                 for place in places:
                     for entry, _ in cell.search(place):
                         if not self._spec.fews or self._has_all_members(entry, asked):
@@ -358,6 +370,23 @@ def _specs(shared: Sequence[str], kinds: dict[str, Kind], wide: bool) -> list[_S
     return choices or [spec]
 
 
+class _Step(Generic[N]):
+    """A group that can hold an answer, and what to ask it."""
+
+    __slots__ = ("_group", "_specs", "_views")
+
+    def __init__(self, group: _Group[N], specs: list[_Spec]) -> None:
+        self._group: _Group[N] = group
+        self._specs = specs
+        self._views: list[_View[N]] | None = None
+
+    def views(self) -> list[_View[N]]:
+        """Views to choose from, made when they are first needed."""
+        if self._views is None:
+            self._views = self._group.views(self._specs)
+        return self._views
+
+
 class Index(Generic[N]):
     """Entries of one class, found by what they may cover or be covered by.
 
@@ -376,7 +405,7 @@ class Index(Generic[N]):
         """Each group under one of its names and kinds, the one with fewest others; ``None`` if it has no names."""
         self._by_offer: dict[Token, dict[_Group[N], None]] = {}
         """Each group under all the names and kinds that it gets along with."""
-        self._plans: dict[tuple[Signature, bool], list[tuple[_Group[N], list[_Spec]]]] = {}
+        self._plans: dict[tuple[Signature, bool], list[_Step[N]]] = {}
 
     def add(self, entry: N) -> None:
         """Add an entry that is not there yet."""
@@ -403,12 +432,12 @@ class Index(Generic[N]):
         return self._search(asked, wide=False)
 
     def _search(self, asked: Entry[Any], wide: bool) -> Iterator[N]:
-        for group, specs in self._plan(asked.signature, wide):
-            views = group.views(specs)
+        for step in self._plan(asked.signature, wide):
+            views = step.views()
             best = views[0] if len(views) == 1 else min(views, key=lambda view: view.estimate(asked))
             yield from best.search(asked)
 
-    def _plan(self, signature: Signature, wide: bool) -> list[tuple[_Group[N], list[_Spec]]]:
+    def _plan(self, signature: Signature, wide: bool) -> list[_Step[N]]:
         """The groups that can hold an answer for a signature, and what to ask them."""
         plan = self._plans.get((signature, wide))
         if plan is None:
@@ -416,7 +445,7 @@ class Index(Generic[N]):
                 self._plans.clear()
             is_within = self._fewer_cover is wide
             groups = self._needing_at_most(signature) if is_within else self._offering(signature)
-            plan = [(group, _questions(signature, group.signature, wide, is_within)) for group in groups]
+            plan = [_Step(group, _questions(signature, group.signature, wide, is_within)) for group in groups]
             self._plans[signature, wide] = plan
         return plan
 
