@@ -100,8 +100,8 @@ class DominanceTree(Generic[T]):
     __slots__ = ("_few", "_root")
 
     def __init__(self) -> None:
-        self._few: dict[T, Place] = {}
-        """All items while they are few, as in most cells of an index."""
+        self._few: tuple[tuple[T, Place], ...] = ()
+        """All items while they are few: most cells of an index hold one or two, and there are very many cells."""
         self._root: _Node[T] | None = None
 
     def __len__(self) -> int:
@@ -110,9 +110,9 @@ class DominanceTree(Generic[T]):
     def add(self, what: T, place: Place) -> None:
         """Add an item that is not there yet."""
         if self._root is None:
-            self._few[what] = place
-            if len(self._few) > _LEAF and place[0]:
-                self._root, self._few = _Node(self._few, 0), {}
+            self._few = (*self._few, (what, place))
+            if len(self._few) > _LEAF:
+                self._root, self._few = _Node(dict(self._few), 0), ()
             return
         path = self._path(self._root, place)
         for node in path:
@@ -130,7 +130,9 @@ class DominanceTree(Generic[T]):
     def remove(self, what: T, place: Place) -> bool:
         """Remove an item from the place where it was added; whether it was there."""
         if self._root is None:
-            return self._few.pop(what, None) is not None
+            known = len(self._few)
+            self._few = tuple([item for item in self._few if item[0] != what])
+            return len(self._few) < known
         path = self._path(self._root, place)
         if path[-1].items.pop(what, None) is None:
             return False
@@ -146,7 +148,7 @@ class DominanceTree(Generic[T]):
         """The items none of whose first coordinates is above, and none of whose second ones is below, these."""
         firsts, seconds = place
         if self._root is None:
-            for what, (its_firsts, its_seconds) in self._few.items():
+            for what, (its_firsts, its_seconds) in self._few:
                 if not any(map(gt, its_firsts, firsts)) and not any(map(lt, its_seconds, seconds)):
                     yield what
             return
