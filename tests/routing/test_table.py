@@ -87,6 +87,7 @@ class History:
         assert not self.table.is_touched
         assert self.table.updates() == []
         assert set(self.table) == {filter for filter, names in self.holders.items() if names}
+        assert not self.table._nodes or set(self.table._nodes) == set(self.table), "what is gone is not kept"
 
 
 @pytest.mark.parametrize("is_selective", [False, True], ids=["everything", "selected"])

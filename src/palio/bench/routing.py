@@ -67,7 +67,7 @@ def _subscribing(population: str, sizes: Sequence[int], progress: Callable[[str]
         router, chosen = _router(_FEW_NEIGHBOURS), filters[:size]
         cost = _timed(size, partial(_subscribe, router, chosen))
         half, known[size] = known.get(size // 2), cost.seconds
-        ratio = {"times_half": cost.seconds / half if half else None}
+        ratio: dict[str, Figure] = {"times_half": cost.seconds / half if half else None}
         yield _row(population, "subscribe", size, _FEW_NEIGHBOURS, cost) | ratio
         cost = _timed(1, partial(_connect, router))
         yield _row(population, "connect", size, _FEW_NEIGHBOURS + 1, cost)
