@@ -109,7 +109,7 @@ class Table(Generic[E]):
             for element, row in self._rows.items():
                 self._place(element, row)
         else:
-            self._align(self._order, bit)
+            self._align(self._order, bit, [each for each, row in self._rows.items() if self._barred(row) & bit])
             self._order.touched.update(dict.fromkeys(node for node in self._order.free if node.free & bit))
 
     def close(self, peer: str) -> None:
@@ -127,24 +127,24 @@ class Table(Generic[E]):
         if self._order is None or self._is_meant_for is None:
             return
         bit = self._bits[peer]
+        changed = []
         for element, row in self._rows.items():
-            if may_matter(element):
-                row.unmeant = row.unmeant & ~bit if self._is_meant_for(peer, element) else row.unmeant | bit
-        self._align(self._order, bit)
+            if may_matter(element) and self._is_meant_for(peer, element) is bool(row.unmeant & bit):
+                row.unmeant ^= bit
+                changed.append(element)
+        self._align(self._order, bit, changed)
 
-    def _align(self, order: SharedOrder[E], bit: int) -> None:
-        """See to it that a neighbour sees in the order what it should.
+    def _align(self, order: SharedOrder[E], bit: int, changed: list[E]) -> None:
+        """See to it that a neighbour sees in the order what it should, after that has changed for some elements.
 
-        If most of that changes, it is quicker to begin with everything, or with nothing.
+        If it has changed for most of them, it is quicker to begin with everything, or with nothing.
         """
-        pairs = [(self._nodes[element], self._barred(row)) for element, row in self._rows.items()]
-        wrong = [(node, barred) for node, barred in pairs if (node.barred ^ barred) & bit]
-        if 2 * len(wrong) > len(pairs):
-            sees_most = 2 * sum(not barred & bit for _, barred in pairs) > len(pairs)
-            (order.show_all if sees_most else order.hide_all)(self._nodes.values(), bit)
-            wrong = [(node, barred) for node, barred in pairs if (node.barred ^ barred) & bit]
-        for node, barred in wrong:
-            order.bar(node, barred)
+        if 2 * len(changed) > len(self._rows):
+            unseen = sum(bool(self._barred(row) & bit) for row in self._rows.values())
+            (order.hide_all if 2 * unseen > len(self._rows) else order.show_all)(self._nodes.values(), bit)
+            changed = list(self._rows)
+        for element in changed:
+            self._place(element, self._rows[element])
 
     @property
     def is_touched(self) -> bool:
