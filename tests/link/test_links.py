@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palio.errors import CallerError
-from palio.link.frames import Accept, Close, Closed, Data, Frame, Open, Probe, Refuse, Why
+from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
 from palio.link.links import Down, Event, Links, Members, Received, Refused, Up
 from palio.link.session import LinkSettings
 from palio.node.journal import Journal
@@ -346,3 +346,55 @@ def test_a_question_is_repeated_less_and_less_often() -> None:
     pair = Pair()
     pair.milan.links.connect("rome", "peer", 0)
     assert [now for now in range(160) if pair.milan.links.frames(now)] == [0, 10, 30, 70, 110, 150]
+
+
+def test_who_has_opened_the_link_doubts_it_when_the_other_asks_for_one(pair: Pair) -> None:
+    asked = Open((9, "rome", 0), "peer", "as", (("rome", (0, "", 0)),))
+    assert pair.milan.links.receive("rome", asked, pair.now) == []
+    assert ("rome", Probe((1, "milan", 0), pair.now)) in pair.milan.links.frames(pair.now)
+    assert pair.is_linked() == (True, True)
+
+
+def test_who_was_asked_for_the_link_drops_it_when_asked_again(pair: Pair) -> None:
+    asked = Open((9, "milan", 0), "peer", "as", (("milan", (0, "", 0)),))
+    assert pair.rome.links.receive("milan", asked, pair.now) == [Down("milan")]
+    assert pair.is_linked() == (True, False)
+
+
+def test_a_lost_link_is_opened_again_after_a_while(pair: Pair) -> None:
+    assert pair.milan.links.receive("rome", Close((1, "milan", 0), Why.UNKNOWN), pair.now) == [Down("rome")]
+    times = [
+        now
+        for now in range(pair.now, pair.now + 15)
+        if any(isinstance(frame, Open) for _, frame in pair.milan.links.frames(now))
+    ]
+    assert times == [pair.now + 10]
+
+
+def test_the_wish_for_a_lost_link_can_be_given_up(pair: Pair) -> None:
+    pair.milan.links.receive("rome", Close((1, "milan", 0), Why.UNKNOWN), pair.now)
+    assert pair.milan.links.disconnect("rome", pair.now) == []
+    pair.run()
+    assert not [frame for now in range(pair.now, pair.now + 50) for _, frame in pair.milan.links.frames(now)]
+    assert pair.milan.links.deadline is None
+
+
+def test_data_may_overtake_the_answer_but_not_come_out_of_nowhere() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", "peer", 0)
+    pair.milan.links.frames(0)
+    assert pair.milan.links.receive("rome", Data((1, "milan", 0), 0, (Spread(1),), 0), 1) == []
+    assert pair.milan.links.frames(1) == []
+    assert pair.milan.links.receive("rome", Data((7, "milan", 0), 0, (Spread(1),), 0), 1) == []
+    assert pair.milan.links.frames(1) == [("rome", Close((7, "milan", 0), Why.UNKNOWN))]
+
+
+def test_a_doubt_is_settled_by_its_answer_and_by_nothing_else(pair: Pair) -> None:
+    stamp = (1, "milan", 0)
+    pair.milan.links.doubt("rome", pair.now)
+    assert pair.milan.links.frames(pair.now) == [("rome", Probe(stamp, pair.now))]
+    for frame in (Data(stamp, 0, (), 0), Known(stamp, pair.now + 1), Known((9, "milan", 0), pair.now)):
+        pair.milan.links.receive("rome", frame, pair.now)
+    assert ("rome", Probe(stamp, pair.now)) in pair.milan.links.frames(pair.now + 10)
+    pair.milan.links.receive("rome", Known(stamp, pair.now), pair.now)
+    assert not [frame for now in range(50) for _, frame in pair.milan.links.frames(pair.now + 11 + now)]
