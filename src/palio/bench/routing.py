@@ -27,7 +27,7 @@ from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Publish, Subscribe
 from palio.routing.router import Role, Router
 
-SIZES = (25_000, 50_000, 100_000)
+SIZES = (50_000, 100_000)
 POPULATIONS = SUBSCRIPTIONS
 _WORKLOADS = ("W1", "W2", "W3", "W4")
 _PARTIES = 1_000
