@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from palio.node.journal import Journal, Record
 from palio.routing.messages import Advertise, Control, Subscribe, begun
-from palio.routing.router import Profile, Role
+from palio.routing.router import Profile
 
 if TYPE_CHECKING:
     from palio.node.node import Node
@@ -81,7 +81,7 @@ class Keeping:
         node.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
         ups = node.links.restore(known, now)
         for up in ups:
-            node.join(up.peer, Role(up.role), up.latency)
+            node.join(up)
         if node.router.topology is not None:
             node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)

@@ -357,8 +357,9 @@ class Node:
         self.router.disconnect(peer)
         self._borders.pop(peer, None)
 
-    def join(self, peer: str, role: Role, latency: int) -> None:
+    def join(self, up: Up) -> None:
         """There is a link, now or again."""
+        peer, role = up.peer, Role(up.role)
         self.router.connect(peer, role)
         if role is Role.GATEWAY:
             gateway = self.settings.gateways[peer]
@@ -366,10 +367,10 @@ class Node:
             for offer in gateway.offers:
                 self.router.receive(peer, messages.Advertise(offer))
         elif self.router.topology is not None:
-            self.router.topology.connect(peer, latency)
+            self.router.topology.connect(peer, up.latency, up.stamp)
 
     def _up(self, up: Up) -> None:
-        self.join(up.peer, Role(up.role), up.latency)
+        self.join(up)
         if self._is_in_tree(Role(up.role)):
             self.membership.connect(up.peer, up.stamp, dict(up.members), dict(up.told))
         if self._keeping:

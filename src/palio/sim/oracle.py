@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from palio.model.envelope import NotificationId
 from palio.sim.cluster import Delivery
 from palio.sim.generate import GRAPHS
+from palio.sim.hybrid import HybridWorld, are_joined, gateway
 from palio.sim.player import Player
 from palio.sim.record import Epoch, PartyRecord, Publication
 from palio.sim.world import GraphWorld, World
@@ -52,15 +52,24 @@ class Oracle:
         of = {name: {p: r for p, r in player.parties.items() if r.server == name} for name in servers}
         filters = {name: {party: record.filters for party, record in of[name].items()} for name in servers}
         offers = {name: {party: record.advertisements for party, record in of[name].items()} for name in servers}
-        if player.history.architecture not in GRAPHS:
-            return World(player.history.architecture, links, filters, offers)
+        mixed = player.history.architecture
+        if mixed not in GRAPHS and "+" not in mixed:
+            return World(mixed, links, filters, offers)
         latencies = {
             (name, peer): player.cluster.nodes[name].links.latency(peer)
             for name, peers in links.items()
             for peer in peers
             if name < peer
         }
-        return GraphWorld(player.history.architecture, links, filters, offers, latencies)
+        if mixed in GRAPHS:
+            return GraphWorld(mixed, links, filters, offers, latencies)
+        gateways = {
+            (name, peer): gateway(mixed, player.history.seed, name, peer)
+            for name in servers
+            for peer in servers
+            if are_joined(mixed, name, peer)
+        }
+        return HybridWorld(mixed, links, filters, offers, latencies, gateways)
 
     # -- links and tables ----------------------------------------------------------------------------------------------
 
@@ -69,11 +78,16 @@ class Oracle:
             for peer in peers:
                 if server not in world.links[peer]:
                     yield f"{server} has a link to {peer}, which knows nothing of it"
-        for server in world.links if not isinstance(world, GraphWorld) else ():
-            seen = Counter(name for peer in world.links[server] for name in _bounded(world, server, peer))
-            if server in seen or any(count > 1 for count in seen.values()):
-                yield f"there is a cycle around {server}"
-                return
+        pieces = {server: server for server in world.links}
+        for server, peers in world.links.items():
+            for peer in [peer for peer in peers if world.may_be_in_cycle(server, peer)]:
+                pieces = _joined(pieces, server, peer)
+        for server, peers in world.links.items():
+            for peer in [peer for peer in peers if server < peer and not world.may_be_in_cycle(server, peer)]:
+                if pieces[server] == pieces[peer]:
+                    yield f"there is a cycle over the link between {server} and {peer}"
+                    return
+                pieces = _joined(pieces, server, peer)
 
     def _judge_tables(self, world: World) -> Iterator[str]:
         for server, peers in world.links.items():
@@ -101,7 +115,7 @@ class Oracle:
             got = self._got.setdefault(party, {})
             if id in got:
                 yield f"{party} got {id} twice"
-            is_graph = self._player.history.architecture in GRAPHS
+            is_graph = any(each in GRAPHS for each in self._player.history.architecture.split("+"))
             if id in self._behind.setdefault(party, set()) and not is_graph:
                 yield f"{party} got {id} after something that depends on it"
             got[id] = None
@@ -147,7 +161,9 @@ class Oracle:
         is_near = party.server == publication.server and party.server not in epoch.died
         if not is_near and (epoch.is_disturbed or party.server not in world.reachable(publication.server)):
             return False
-        if world.is_advertising and not self._was_announced(epoch, publication):
+        if not world.lets_pass(publication.server, party.server, publication.notification):
+            return False
+        if world.is_advertising(publication.server) and not self._was_announced(epoch, publication):
             return False
         moments = [epoch.begin]
         moments += [taken for told, taken in party.spread if epoch.begin <= told < publication.moment]
@@ -191,12 +207,9 @@ class Oracle:
                 yield f"{id} went from {hop.source} to {hop.target}, where nobody wants it"
 
 
-def _bounded(world: World, server: str, peer: str) -> Iterator[str]:
-    """The servers behind a neighbour, also if there is a cycle."""
-    for count, name in enumerate(world.behind(server, peer)):
-        if count > len(world.links):
-            return
-        yield name
+def _joined(pieces: dict[str, str], one: str, other: str) -> dict[str, str]:
+    """The pieces of a network when two servers are joined."""
+    return {name: pieces[other] if piece == pieces[one] else piece for name, piece in pieces.items()}
 
 
 def _list(elements: object) -> str:

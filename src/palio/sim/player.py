@@ -13,6 +13,7 @@ from palio.node import ports
 from palio.node.node import NodeSettings
 from palio.routing.router import Role
 from palio.sim.history import History, Step
+from palio.sim.hybrid import architecture_of, are_joined, gateway
 from palio.sim.record import Change, Epoch, PartyRecord, Publication
 from palio.sim.troubled import TroubledCluster
 
@@ -110,8 +111,12 @@ class Player:
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
-        settings = NodeSettings(server, self.history.architecture, life, links, durable=self.history.durable)
-        self.cluster.start(settings)
+        mixed, seed = self.history.architecture, self.history.seed
+        others = [other for other in self.history.servers if are_joined(mixed, server, other)]
+        gateways = {other: gateway(mixed, seed, server, other) for other in others}
+        kind = architecture_of(mixed, server)
+        durable = self.history.durable
+        self.cluster.start(NodeSettings(server, kind, life, links, gateways=gateways, durable=durable))
         self._published[server] = self.cluster.nodes[server].published
 
     def _crash(self, step: Step) -> None:
@@ -180,10 +185,16 @@ class Player:
         if step.server not in self.cluster.nodes:
             return
         self.operations += 1
-        role = Role.MASTER if self.history.architecture == "hs" else Role.PEER
+        role = self._role(step)
         opens = step.do == "connect"
         wish: ports.Input = self._wish(step.server, step.peer, role) if opens else ports.Disconnect(step.peer)
         self.cluster.give(step.server, [wish], lambda: self._relinked(step, role))
+
+    def _role(self, step: Step) -> Role:
+        """What the other server is to be."""
+        if are_joined(self.history.architecture, step.server, step.peer):
+            return Role.GATEWAY
+        return Role.MASTER if architecture_of(self.history.architecture, step.server) == "hs" else Role.PEER
 
     def _wish(self, server: str, peer: str, role: Role) -> ports.Connect:
         """Where there are several ways, links count for different latencies, and some for the same."""
