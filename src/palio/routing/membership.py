@@ -133,9 +133,12 @@ behind rome
         """A neighbour says which servers it reaches, or does no longer."""
         link = self._links[peer]
         for member, stamp in message.joined:
-            link.reached[member] = max(stamp, link.stamp)
             self._latest = max(self._latest, stamp[0])
             self._touched[member] = self._suspects[member] = None
+            if stamp == link.stamp:  # an echo from a cycle elsewhere: the way leads over this link already
+                link.reached.pop(member, None)
+            else:
+                link.reached[member] = max(stamp, link.stamp)
         for member in message.left:
             link.reached.pop(member, None)
             self._touched[member] = None
