@@ -318,9 +318,11 @@ class Node:
             raise CallerError(f"a latency of {latency}; it is 1 at least")
         if role is Role.GATEWAY and peer not in self.settings.gateways:
             raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
-        masters = [peer for peer, wish in self.links.wishes.items() if wish.role == Role.MASTER.value]
-        if role is Role.MASTER and masters:
-            raise CallerError(f"this server has a master already, or asks for one: {masters[0]}; disconnect it first")
+        wishes = self.links.wishes.items()
+        masters = [other for other, wish in wishes if wish.role == Role.MASTER.value]
+        above = [other for other, wish in wishes if wish.role in (Role.MASTER.value, Role.GATEWAY.value)]
+        if (role is Role.MASTER and above) or (role is Role.GATEWAY and masters):
+            raise CallerError(f"this server has a master already, or asks for one: {above[0]}; disconnect it first")
 
     def _give_up(self, peer: str, error: PeerError) -> list[Event]:
         """A neighbour that breaks the rules is told so by ending the link; others are not concerned."""
