@@ -102,7 +102,7 @@ class _Link:
     def __init__(self, session: Session, role: str, answer: _Repeated | None) -> None:
         self.session, self.role = session, role
         self.answer = answer
-        """Until the other end shows that it has got it."""
+        """Until the other end shows that it has got it; kept for good, because once more does no harm."""
         self.doubt: _Repeated | None = None
         """A question whether the other end still knows the link."""
         self.kept = session.base, session.next, session.expected
@@ -269,9 +269,7 @@ class Links:
             if opening is None or opening.frame.session != frame.session:  # otherwise it has overtaken the answer
                 self._reply_unknown(peer, frame.session)
             return []
-        if link.answer is not None:
-            link.answer = None
-            self._keeper.put(("link", peer), (frame.session, link.role, None))
+        link.answer = None
         session = link.session
         messages = session.receive(frame, now)
         if session.is_due(now):
