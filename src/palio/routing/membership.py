@@ -143,11 +143,6 @@ behind rome
             link.reached.pop(member, None)
             self._touched[member] = None
 
-    @property
-    def is_touched(self) -> bool:
-        """Whether there may be something to tell, or a link to cut."""
-        return bool(self._touched or self._suspects)
-
     def updates(self) -> list[tuple[str, Members]]:
         """What the neighbours have to be told now; it counts as told."""
         if not self._touched:

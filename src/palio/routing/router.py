@@ -259,11 +259,6 @@ class Router(ABC):
         if not is_possible:
             raise UnexpectedMessageError(f"{brief(peer)} cannot say {brief(message)} now")
 
-    @property
-    def is_touched(self) -> bool:
-        """Whether :meth:`control` may have something to say."""
-        return self.subscriptions.is_touched or self.advertisements.is_touched
-
     def control(self) -> list[tuple[str, list[Control]]]:
         """What the neighbours have to be told, in the order in which it has to be said: make before break."""
         advertised = self.advertisements.updates()

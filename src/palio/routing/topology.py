@@ -148,11 +148,6 @@ class Topology:
 
     # -- what neighbours are told --------------------------------------------------------------------------------------
 
-    @property
-    def is_touched(self) -> bool:
-        """Whether there may be something to tell."""
-        return bool(self._touched)
-
     def updates(self) -> list[tuple[str, list[Account]]]:
         """What the neighbours have to be told now; it counts as told."""
         touched, self._touched = self._touched, {}
