@@ -14,6 +14,7 @@ from palio.cli import sim_report
 from palio.cli.main import palio
 from palio.sim import planted
 from palio.sim.check import Case
+from palio.sim.generate import FAULTS
 from palio.sim.history import History, Step
 from palio.sim.planted import PLANTED
 from palio.sim.run import run
@@ -114,7 +115,7 @@ def test_a_planted_bug_that_is_not_found(monkeypatch: pytest.MonkeyPatch, tmp_pa
     ("arguments", "problem"),
     [
         (["--arch", "hs,xx"], "architecture: 'xx' is none of ce, hs, as, aa, nf"),
-        (["--faults", "hail"], "faults: 'hail' is none of none, weather, links, races, crashes, all"),
+        (["--faults", "hail"], f"faults: 'hail' is none of {', '.join(FAULTS)}"),
         (["--arch", ","], "architecture: name at least one of ce, hs, as, aa, nf"),
     ],
 )
@@ -161,8 +162,37 @@ def test_a_story_step_by_step(tmp_path: Path) -> None:
     assert (told["violations"], told["found_at"]) == ([], None)
 
 
-def test_generated_histories_can_be_told(tmp_path: Path) -> None:
-    path = write(Case("aa", "weather", 1, 60).history(), tmp_path, "whole")
+def test_troubles_are_told(tmp_path: Path) -> None:
+    steps = (
+        Step(0, "part", servers=("rome", "bari")),
+        Step(0, "slow", "rome", time=30),
+        Step(0, "clock", "rome", time=-5, rate=90),
+        Step(0, "doom", "rome", effect="replied", nth=2),
+        Step(0, "doom", "bari", effect="write"),
+        Step(0, "fail", "rome"),
+        Step(0, "subscribe", "bari", "bari/me", "x > 3"),
+    )
+    path = write(History("as", 0, ("rome", "bari"), steps, durable=True), tmp_path, "troubles")
+    told = json.loads(invoke("replay", path, "--json").stdout)
+    assert [each["step"] for each in told["steps"]] == [
+        "part rome, bari from the others",
+        "slow rome by 30 for all that it handles",
+        "clock rome is off by -5 and runs at 90%",
+        "doom rome at number 2 of replied",
+        "doom bari at write",
+        "fail rome",
+        "subscribe bari bari/me x > 3",
+    ]
+    assert told["steps"][-1]["followed"] == ["bari dies"]
+
+
+def test_the_help_names_all_faults() -> None:
+    assert ", ".join(FAULTS) in " ".join(check("--help").stdout.split())
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_generated_histories_can_be_told(faults: str, tmp_path: Path) -> None:
+    path = write(Case("aa", faults, 1, 60).history(), tmp_path, "whole")
     assert invoke("replay", path).exit_code == 0
 
 

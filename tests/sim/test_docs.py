@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
+from palio.sim.doom import Effect
 from palio.sim.generate import FAULTS, generate
-from palio.sim.history import History, Step
+from palio.sim.history import Deed
 from palio.sim.planted import PLANTED
+from palio.sim.player import Player
+from palio.sim.record import Epoch
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/simulator.md").read_text()
 
@@ -27,26 +31,32 @@ def test_all_kinds_of_faults_are_told() -> None:
     assert [row[0] for row in table("faults")[1:]] == [*FAULTS]
 
 
-def kinds_with(*deeds: str) -> list[str]:
-    """The kinds of faults under which such steps are taken, apart from those that build the network."""
+def test_all_that_may_befall_a_server_is_told() -> None:
+    of_parties = {"subscribe", "unsubscribe", "advertise", "unadvertise", "publish"}
+    of_the_network = {"connect", "disconnect", "weather", "cut", "part", "join", "settle"}
+    assert {row[0] for row in table("step")[1:]} == {*get_args(Deed)} - of_parties - of_the_network
+    for effect in get_args(Effect):
+        assert f"*{effect}*" in DOCUMENT
+
+
+def epochs(faults: str) -> list[Epoch]:
+    """From rest to rest in generated histories, apart from the first of each, which builds the network."""
     found = []
-    for faults in FAULTS:
-        steps = [step for seed in range(20) for step in later(generate(seed, "as", faults))]
-        if any(step.do in deeds for step in steps):
-            found.append(faults)
+    for seed in range(10):
+        player = Player(generate(seed, "as", faults))
+        for step in player.history.steps:
+            player.do(step)
+        found += player.epochs[1:]
     return found
-
-
-def later(history: History) -> tuple[Step, ...]:
-    first = next(place for place, step in enumerate(history.steps) if step.do == "settle")
-    return history.steps[first:]
 
 
 def test_the_matrix_has_what_may_disturb() -> None:
     """A promise that is made for times of rest is marked exactly where generated histories disturb it."""
     head, *rows = table("check")
     assert head[1:] == [*FAULTS]
-    by_crashes, by_anything = kinds_with("crash", "lose"), kinds_with("crash", "lose", "connect", "disconnect")
+    found = {faults: epochs(faults) for faults in FAULTS}
+    by_crashes = [faults for faults in FAULTS if any(epoch.died for epoch in found[faults])]
+    by_anything = [faults for faults in FAULTS if any(epoch.is_disturbed for epoch in found[faults])]
     assert by_crashes == ["crashes", "all"]
     assert by_anything == ["links", "races", "crashes", "all"]
     for check, *marks in rows:

@@ -7,6 +7,7 @@ import pytest
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.generate import FAULTS, generate
 from palio.sim.history import History, Step
+from palio.sim.player import Player
 from palio.sim.run import run
 
 
@@ -71,6 +72,24 @@ def test_what_was_found_once(name: str) -> None:
     assert run(history).violations == ()
 
 
-def test_a_history_survives_its_file() -> None:
-    history = generate(3, "aa", "all")
+def test_only_what_was_held_when_the_wave_set_out_has_spread() -> None:
+    """The party hears that its first subscription has spread when the second one has just been asked for."""
+    link = Step(0, "connect", "a", peer="b")
+    seed = next(seed for seed in range(99) if Player(History("as", seed, ("a", "b"), ()))._latency("a", "b") == 20)
+    steps = (
+        link,
+        Step(0, "settle"),
+        Step(0, "subscribe", "a", "a/me", "x any", spread=True),
+        Step(39, "subscribe", "a", "a/me", "y any"),
+        Step(2, "publish", "b", "b/you", "x = 1"),
+        Step(1, "publish", "b", "b/you", "y = 1"),
+        Step(0, "settle"),
+    )
+    outcome = run(History("as", seed, ("a", "b"), steps))
+    assert (outcome.violations, outcome.deliveries) == ((), 1)
+
+
+@pytest.mark.parametrize("faults", FAULTS)
+def test_a_history_survives_its_file(faults: str) -> None:
+    history = generate(3, "aa", faults)
     assert History.from_json(history.to_json()) == history

@@ -25,6 +25,9 @@ from palio.sim.stored import read, write
         ("covering-reversed", Case("as", "weather", 0, 60), 6),
         ("never-sent-again", Case("as", "weather", 1, 60), 6),
         ("not-opened-again", Case("hs", "crashes", 0, 60), 4),
+        ("released-when-the-write-begins", Case("ce", "disks", 0, 60), 4),
+        ("silence-ends-the-link", Case("hs", "partitions", 0, 60), 7),
+        ("one-clock-for-all", Case("nf", "slow", 3, 60), 7),
     ],
 )
 def test_a_small_history_is_found_and_replayed(bug: str, case: Case, most: int, tmp_path: Path) -> None:
@@ -38,7 +41,7 @@ def test_a_small_history_is_found_and_replayed(bug: str, case: Case, most: int, 
         assert shrink(small) == small
     assert len(small.steps) <= most
     assert small.steps[-1].do == "settle"
-    mentioned = {name for step in small.steps for name in (step.server, step.peer)}
+    mentioned = {name for step in small.steps for name in (step.server, step.peer, *step.servers)}
     assert set(small.servers) <= mentioned
     assert story.outcome.violations
     assert len(story.scenes) == len(small.steps)
@@ -68,6 +71,31 @@ def test_nothing_is_left_that_does_not_matter() -> None:
         Step(200, "publish", "c", "c/you", "x = 4"),
         Step(0, "settle"),
     )
+
+
+def test_troubles_become_simpler() -> None:
+    steps = (
+        Step(0, "part", servers=("a", "b", "c")),
+        Step(0, "slow", "a", time=30),
+        Step(0, "clock", "a", time=-30, rate=50),
+        Step(0, "doom", "a", effect="reply", nth=3),
+        Step(0, "settle"),
+    )
+    history = History("as", 0, ("a", "b", "c", "d"), steps, durable=True)
+
+    def violates(history: History) -> bool:
+        return len(history.steps) == len(steps) and "b" in history.steps[0].servers
+
+    small = Shrinker(violates).shrink(history)
+    assert small.steps == (
+        Step(0, "part", servers=("b",)),
+        Step(0, "slow", "a"),
+        Step(0, "clock", "a"),
+        Step(0, "doom", "a", effect="reply"),
+        Step(0, "settle"),
+    )
+    assert (small.servers, small.durable) == (("a", "b"), False)
+    assert Shrinker(lambda candidate: candidate.durable).shrink(history).durable
 
 
 def test_bounds() -> None:
@@ -122,6 +150,15 @@ def test_files_that_hold_no_history(document: str, problem: str, tmp_path: Path)
         ('{"wait":-1,"do":"settle"}', r"steps\[0\]: wait: time does not run backwards"),
         ('{"wait":0,"do":"fly"}', "Invalid enum value 'fly'"),
         ('{"wait":0,"do":"crash","server":"z"}', "server: 'z' is none of the servers"),
+        ('{"wait":0,"do":"lose"}', "server: '' is none of the servers"),
+        ('{"wait":0,"do":"pause","server":"z"}', "server: 'z' is none of the servers"),
+        ('{"wait":0,"do":"part"}', "servers: name those that are cut from the others"),
+        ('{"wait":0,"do":"part","servers":["a","z"]}', "servers: 'z' is none of the servers"),
+        ('{"wait":0,"do":"slow","server":"a","time":-1}', "time: nothing is done before it has begun"),
+        ('{"wait":0,"do":"clock","server":"a","rate":0}', "rate: clocks do not stand still"),
+        ('{"wait":0,"do":"doom","server":"a"}', "effect, nth: say at which one the server dies"),
+        ('{"wait":0,"do":"doom","server":"a","effect":"reply","nth":0}', "effect, nth: say at which one"),
+        ('{"wait":0,"do":"doom","server":"a","effect":"boredom"}', "Invalid enum value 'boredom'"),
         ('{"wait":0,"do":"connect","server":"a","peer":"a"}', "peer: 'a' is none of the other servers"),
         ('{"wait":0,"do":"subscribe","server":"a","text":"x > 3"}', "party: somebody has to do it"),
         ('{"wait":0,"do":"subscribe","server":"a","party":"me","text":"x >"}', "text: line 1, column 4"),

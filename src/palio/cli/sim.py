@@ -41,7 +41,11 @@ def _errors_in_a_line() -> Iterator[None]:
 @sim.command(epilog="Example:  palio sim check --seeds 500 --arch hs,as")
 @click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, help="How many, beginning with 0.")
 @click.option("--arch", metavar="NAMES", help="Architectures, with commas.  [default: ce,hs,as,aa,nf]")
-@click.option("--faults", metavar="NAMES", help="none, weather, links, races, crashes, all; default: each of them.")
+@click.option(
+    "--faults",
+    metavar="NAMES",
+    help="none, weather, partitions, slow, links, races, crashes, disks, all; default: each of them.",
+)
 @click.option("--ops", type=click.IntRange(1), default=60, show_default=True, help="Operations of a history.")
 @click.option("--planted", is_flag=True, help="See, too, whether bugs planted into the code are found in 200 seeds.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")

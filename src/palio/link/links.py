@@ -504,6 +504,10 @@ class Links:
         """The neighbours to which this server opens links."""
         return self._wishes
 
+    def latency(self, peer: str) -> int:
+        """What the link to a neighbour counts for."""
+        return self._links[peer].latency
+
     @property
     def peers(self) -> Iterable[str]:
         """The neighbours to which there are links."""

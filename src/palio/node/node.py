@@ -132,7 +132,11 @@ class Node:
         return link if pattern is None else pattern if link is None else min(link, pattern)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
-        """Take what has come in, and say what goes out."""
+        """Take what has come in, and say what goes out.
+
+        ``now`` never goes back from call to call: whoever drives a node adds what a monotonic clock counts to the time
+        at which the node was made. A node that is made from records may begin earlier than they were written.
+        """
         self._now = now
         for each in inputs:
             self._take(each)

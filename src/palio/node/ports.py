@@ -139,7 +139,10 @@ class DeliverSequence(Output, frozen=True, gc=False):
 
 
 class Persist(Output, frozen=True):
-    """Write records, all or none of them, after those of lower tokens; what depends on them waits for the answer."""
+    """Write records, all or none of them, after those of lower tokens; what depends on them waits for the answer.
+
+    If they cannot be written, the node must be stopped at once, and made anew from what is on disk.
+    """
 
     token: int
     records: tuple[Record, ...]

@@ -105,7 +105,10 @@ class Topology:
         self._learn(Account(self._server, self._incarnation, number, links, beyond))
 
     def members(self) -> dict[str, Stamp]:
-        """All servers that are reached without leaving the network here; of those beyond, the age of the youngest link."""
+        """All servers of this network, and those that are reached over other gateways than this server's own.
+
+        For each the age of the youngest link on the way that is one of a tree: none within this network.
+        """
         found: dict[str, Stamp] = dict.fromkeys(self.servers, (0, "", 0))
         for server in self.servers:
             if server != self._server and server in self._accounts:

@@ -27,6 +27,7 @@ from palio.node.ports import (
     Send,
 )
 from palio.routing.messages import Message, Publish, Stamp
+from palio.sim.clock import Clock
 from palio.sim.disk import Disk
 from palio.sim.network import Network
 from palio.sim.scheduler import Scheduler
@@ -40,7 +41,7 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     party: str
     notification: Notification
     moment: int
-    """The last step that had been taken."""
+    """The last thing that had happened to servers or parties."""
 
 
 class Answer(NamedTuple):
@@ -72,13 +73,15 @@ class Cluster:
         self.network = Network(self.scheduler, random, latency, self._arrive)
         self.nodes: dict[str, Node] = {}
         self._wakes: dict[str, int] = {}
+        self._clocks: dict[str, Clock] = {}
+        """Of servers whose clocks go wrong."""
         self.deliveries: list[Delivery] = []
         self.answers: list[Answer] = []
         self.links: list[tuple[int, str, LinkUp | LinkDown | LinkRefused]] = []
         self.hops: list[Hop] = []
         self.messages = 0
         self.moment = 0
-        """The last step that was taken, for the record."""
+        """How many things have happened to servers and parties, for the record."""
         self._highest: dict[tuple[str, object], int] = {}
 
     def start(self, settings: NodeSettings) -> None:
@@ -86,17 +89,24 @@ class Cluster:
         server = settings.server
         if settings.durable:
             disk = self._disks.setdefault(server, Disk(self.scheduler, self._random))
-            self.nodes[server] = Node(settings, disk.records.items(), self.scheduler.now)
+            self.nodes[server] = Node(settings, disk.read(), self.time(server))
         else:
             self.nodes[server] = Node(settings)
         self.give(server, ())
 
-    def crash(self, server: str) -> None:
-        """A server dies without a word; of what was being written, some may have reached the disk."""
+    def time(self, server: str) -> int:
+        """What a server's clock shows."""
+        clock, now = self._clocks.get(server), self.scheduler.now
+        return now if clock is None else clock.at(now)
+
+    def crash(self, server: str, *, torn: bool = False) -> bool:
+        """A server dies without a word; of what was being written, some may have reached the disk.
+
+        Whether it left a write that is torn, if it may.
+        """
         del self.nodes[server]
         self._wakes.pop(server, None)
-        if server in self._disks:
-            self._disks[server].crash()
+        return server in self._disks and self._disks[server].crash(torn=torn)
 
     def lose_disk(self, server: str, parties: Iterable[str]) -> None:
         """The disk of a server that has died is gone; deliveries to its parties are numbered anew."""
@@ -183,10 +193,11 @@ class Cluster:
         deadline = node.deadline
         if deadline is None:
             return
-        planned = self._wakes.get(server)
-        if planned is None or deadline < planned:
-            self._wakes[server] = deadline
-            self.scheduler.at(deadline, self._wake, server, node, deadline, priority=1)
+        clock, planned = self._clocks.get(server), self._wakes.get(server)
+        time = deadline if clock is None else clock.when(deadline)
+        if planned is None or time < planned:
+            self._wakes[server] = time
+            self.scheduler.at(time, self._wake, server, node, time, priority=1)
 
     def _wake(self, server: str, node: Node, planned: int) -> None:
         """The time has come that was planned, unless the plan was made for an earlier life, or is not the last one."""
@@ -194,7 +205,7 @@ class Cluster:
             return
         del self._wakes[server]
         deadline = node.deadline
-        if deadline is not None and deadline <= self.scheduler.now:
+        if deadline is not None and deadline <= self.time(server):
             self.give(server, ())
         else:
             self._plan(server, node)

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from random import Random
+from typing import get_args
 
+from palio.sim.doom import Effect
 from palio.sim.history import History, Step
 from palio.sim.network import Weather
 
-FAULTS = ("none", "weather", "links", "races", "crashes", "all")
-"""What may go wrong: nothing; frames below the links; links that come and go; things that happen at the same time as
-others that they should wait for; servers that die; everything but such races."""
+FAULTS = ("none", "weather", "partitions", "slow", "links", "races", "crashes", "disks", "all")
+"""What may go wrong: nothing; frames below the links; servers that cannot reach each other; servers that are paused,
+slow or wrong about the time; links that come and go; things that happen at the same time as others that they should
+wait for; servers that die; disks that are full, fail or tear writes, and servers that die between two effects;
+everything but such races."""
 
+_IN_SERVERS = ("slow", "crashes", "disks", "all")
+"""What can befall a server that is alone."""
+_DURABLE = {"crashes": 0.5, "disks": 1.0, "all": 0.5}
+"""The share of histories whose servers have disks; of others it is small."""
+_EFFECTS: tuple[Effect, ...] = get_args(Effect)
 _SYMBOLS = ("A", "B", "C")
+
+GRAPHS = ("gs", "ga")
+"""The architectures whose networks may have any shape."""
 
 
 def filter_text(random: Random) -> str:
@@ -57,6 +70,11 @@ class _Story:
         count = 1 if architecture == "ce" else random.randrange(2, 8)
         self.servers = [f"s{number}" for number in range(count)]
         self.parents = {name: self.servers[random.randrange(i)] for i, name in enumerate(self.servers) if i}
+        self.more: list[tuple[str, str]] = []
+        """Links that close cycles, where they may."""
+        if architecture in GRAPHS:
+            others = [pair for pair in combinations(self.servers, 2) if self.parents[pair[1]] != pair[0]]
+            self.more = random.sample(others, random.randrange(len(others) + 1))
         self.linked: dict[str, str] = {}
         """The links that were asked for, by the server that opens them."""
         self.dead: list[str] = []
@@ -65,11 +83,13 @@ class _Story:
     def tell(self, operations: int) -> History:
         for child in self.parents:
             self.connect(child)
+        for one, other in self.more:
+            self.step("connect", server=one, peer=other)
         self.step("settle")
         for _ in range(operations):
             self.operate()
         self.step("settle")
-        durable = self.random.random() < (0.5 if self.faults in ("crashes", "all") else 0.1)
+        durable = self.random.random() < _DURABLE.get(self.faults, 0.1)
         return History(self.architecture, self.seed, tuple(self.servers), tuple(self.steps), durable)
 
     def step(self, do: str, **what: object) -> None:
@@ -104,9 +124,16 @@ class _Story:
                 self.step("publish", text=notification_text(random), **who)
 
     def misfortune(self) -> None:
-        if self.architecture == "ce" and self.faults not in ("crashes", "all"):
+        if self.architecture == "ce" and self.faults not in _IN_SERVERS:
             return
-        kinds = {"weather": self.bad_weather, "links": self.relink, "crashes": self.crash}
+        kinds = {
+            "weather": self.bad_weather,
+            "partitions": self.part,
+            "slow": self.slow_down,
+            "links": self.relink,
+            "crashes": self.crash,
+            "disks": self.spoil_disk,
+        }
         if self.faults == "races":
             self.random.choice([self.close_cycle, self.reopen, self.probe])()
         elif self.faults in kinds:
@@ -122,8 +149,34 @@ class _Story:
             one, other = self.random.sample(self.servers, 2)
             self.step("cut", server=one, peer=other)
 
+    def part(self) -> None:
+        if len(self.servers) < 2 or self.random.random() < 0.3:
+            self.step("join")
+        else:
+            group = self.random.sample(self.servers, self.random.randrange(1, len(self.servers)))
+            self.step("part", servers=tuple(group))
+
+    def slow_down(self) -> None:
+        server, draw = self.random.choice(self.servers), self.random.random()
+        if draw < 0.4:
+            self.step("pause", server=server)
+        elif draw < 0.6:
+            self.step("resume", server=server)
+        elif draw < 0.8:
+            self.step("slow", server=server, time=self.random.choice([0, 5, 30, 150]))
+        else:
+            self.wrong_clock(server)
+
+    def wrong_clock(self, server: str) -> None:
+        offset, rate = self.random.randrange(-5_000, 5_000), self.random.choice([50, 90, 100, 110, 200])
+        self.step("clock", server=server, time=offset, rate=rate)
+
     def relink(self) -> None:
         draw = self.random.random()
+        if self.more and self.random.random() < 0.5:
+            one, other = self.random.choice(self.more)
+            self.step("disconnect" if draw < 0.5 else "connect", server=one, peer=other)
+            return
         if draw < 0.5 and self.linked:
             child = self.random.choice(list(self.linked))
             parent = self.linked.pop(child)
@@ -179,6 +232,32 @@ class _Story:
             server = self.random.choice(alive)
             self.dead.append(server)
             self.step("lose" if self.random.random() < 0.2 else "crash", server=server)
+
+    def spoil_disk(self) -> None:
+        """A bad disk, or a death at a bad moment."""
+        server, draw = self.random.choice(self.servers), self.random.random()
+        if self.dead and draw < 0.3:
+            back = self.dead.pop(0)
+            if self.random.random() < 0.5:
+                self.wrong_clock(back)
+            self.step("restart", server=back)
+        elif draw < 0.45:
+            self.step("full", server=server)
+        elif draw < 0.55:
+            self.step("room", server=server)
+        else:
+            self.kill(server, draw)
+
+    def kill(self, server: str, draw: float) -> None:
+        """A death that leaves the disk, at once or soon; so that it comes back, it counts as dead from now on."""
+        if draw < 0.65:
+            self.step("fail", server=server)
+        elif draw < 0.75:
+            self.step("tear", server=server)
+        else:
+            self.step("doom", server=server, effect=self.random.choice(_EFFECTS), nth=self.random.choice([1, 1, 2, 3]))
+        if server not in self.dead:
+            self.dead.append(server)
 
     def connect(self, child: str) -> None:
         self.linked[child] = self.parents[child]

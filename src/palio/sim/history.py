@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from palio.sim.clock import RIGHT
+from palio.sim.doom import Effect
 from palio.sim.network import Weather
 
 Deed = Literal[
@@ -18,16 +20,30 @@ Deed = Literal[
     "disconnect",
     "crash",
     "lose",
+    "tear",
+    "doom",
     "restart",
     "weather",
     "cut",
+    "part",
+    "join",
+    "pause",
+    "resume",
+    "slow",
+    "clock",
+    "full",
+    "room",
+    "fail",
     "settle",
 ]
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that happens. *lose* is a crash that takes the disk along; *settle* lets everything heal and come to
-    rest, and checks all.
+    """One thing that happens.
+
+    *lose* is a crash that takes the disk along, *tear* one that leaves a part of what was being written; *doom* lets a
+    server die at an effect of a kind, *fail* at its next write. *part* cuts servers from all others, *join* ends all
+    that was cut. *settle* lets everything heal and come to rest, and checks all.
     """
 
     wait: int
@@ -42,9 +58,20 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     spread: bool = False
     """Whether the party waits until its subscription has spread."""
     weather: Weather | None = None
+    servers: tuple[str, ...] = ()
+    """Those that are cut from the others."""
+    time: int = 0
+    """How long all that a slow server handles keeps it busy; or how far a clock is off."""
+    rate: int = RIGHT
+    """How fast a clock runs, in percent."""
+    effect: Effect | None = None
+    """At which a server dies."""
+    nth: int = 1
+    """At which of those effects, counted from now on."""
 
     def __str__(self) -> str:
-        parts = [self.do, self.server, self.party, f"-> {self.peer}" if self.peer else "", self.text]
+        peer = f"-> {self.peer}" if self.peer else ""
+        parts = [self.do, self.server, ", ".join(self.servers), self.party, peer, self.text]
         return " ".join(part for part in parts if part)
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palio.node.ports import LinkRefused, LinkUp
+from palio.sim.generate import GRAPHS
 from palio.sim.history import Step
 from palio.sim.player import Player
 
 _Pair = tuple[str, str]
-_DISTURBING = ("connect", "disconnect", "crash", "lose")
 _CYCLE = "a cycle"
 _GOOD_REASONS = (
     _CYCLE,
@@ -28,27 +28,26 @@ _GOOD_REASONS = (
 
 
 class LinksLaw:
-    """Told of every step of a player, and asked after every rest."""
+    """Asked after every rest of a player."""
 
     def __init__(self, player: Player) -> None:
         self._player = player
         self._wishes: dict[_Pair, None] = {}
         """Links that were asked for, not ended and not refused; the server that opens comes first."""
         self._steps: list[Step] = []
-        """What disturbed the links since the last rest."""
-        self._noted = 0
+        """What was asked of the links since the last rest."""
+        self._noted = self._noted_steps = 0
         self._links: set[_Pair] = set()
         """Those that were there at the last rest."""
 
-    def note(self, step: Step) -> None:
-        """A step is about to be taken."""
-        if step.do not in _DISTURBING or step.server not in self._player.cluster.nodes:
-            return
-        self._steps.append(step)
-        if step.do == "connect":
-            self._wishes[step.server, step.peer] = None
-        elif step.do == "disconnect":
-            self._forget(step.server, step.peer)
+    def _note_wishes(self) -> None:
+        self._steps = self._player.relinked[self._noted_steps :]
+        self._noted_steps += len(self._steps)
+        for step in self._steps:
+            if step.do == "connect":
+                self._wishes[step.server, step.peer] = None
+            else:
+                self._forget(step.server, step.peer)
 
     def _forget(self, server: str, peer: str) -> None:
         self._wishes.pop((server, peer), None)
@@ -56,6 +55,7 @@ class LinksLaw:
 
     def judge(self) -> list[str]:
         """What is wrong with the links now."""
+        self._note_wishes()
         fresh = [(server, change) for _, server, change in self._player.cluster.links[self._noted :]]
         self._noted += len(fresh)
         refused = [(server, change.peer, change.reason) for server, change in fresh if isinstance(change, LinkRefused)]
@@ -69,9 +69,11 @@ class LinksLaw:
             for server, peer, reason in refused
             if not any(good in reason for good in _GOOD_REASONS)
         ]
-        problems += [*self._missing(links), *self._changed(links), *self._parted(links), *self._closing(ups)]
+        problems += self._missing(links)
+        if not self._player.epochs[-2].died:  # a server that has forgotten everything is a reason for much
+            problems += [*self._changed(links), *self._parted(links), *self._closing(ups)]
         problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
-        self._steps, self._links = [], links
+        self._links = links
         return problems
 
     def _missing(self, links: set[_Pair]) -> Iterator[str]:
@@ -105,7 +107,8 @@ class LinksLaw:
     def _closing(self, ups: list[_Pair]) -> Iterator[str]:
         """Where every server knows the tree, a link that would close a cycle is refused and never comes up."""
         trees = _trees(self._player.history.servers, self._links)
-        if all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
+        is_tree = self._player.history.architecture not in GRAPHS
+        if is_tree and all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
             for server, peer in ups:
                 yield f"the link from {server} to {peer} came up, though it closes a cycle"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 import msgspec
@@ -44,25 +44,37 @@ class Network:
         self._latency = latency
         self._arrive = arrive
         self._last: dict[tuple[str, str], int] = {}
-        self._cut: set[tuple[str, str]] = set()
+        self._cut: dict[tuple[str, str], str] = {}
+        """Directions in which nothing gets through, and by which kind of fault."""
         self.weather = FAIR
         self.in_flight = 0
         self.faults: Counter[str] = Counter()
 
     def cut(self, source: str, target: str) -> None:
         """From now on nothing gets through in this direction."""
-        self._cut.add((source, target))
+        self._cut[source, target] = "cut"
+
+    def part(self, servers: Iterable[str], others: Iterable[str]) -> None:
+        """From now on nothing gets through between some servers and others."""
+        rest = list(others)
+        for one in servers:
+            for other in rest:
+                self._cut[one, other] = self._cut[other, one] = "partition"
 
     def mend(self) -> None:
         """Everything gets through again, in all directions, and the weather is fair."""
-        self._cut.clear()
+        self.join()
         self.weather = FAIR
+
+    def join(self) -> None:
+        """What was cut or parted is no longer."""
+        self._cut.clear()
 
     def send(self, source: str, target: str, frame: Frame) -> None:
         """A frame sets out."""
         weather = self.weather
         if self._cut and (source, target) in self._cut:
-            self.faults["cut"] += 1
+            self.faults[self._cut[source, target]] += 1
             return
         latency = self._latency(source, target)
         if weather is FAIR:

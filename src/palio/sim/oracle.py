@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from palio.model.envelope import NotificationId
 from palio.sim.cluster import Delivery
+from palio.sim.generate import GRAPHS
 from palio.sim.player import Player
 from palio.sim.record import Epoch, PartyRecord, Publication
-from palio.sim.world import World
+from palio.sim.world import GraphWorld, World
 
 
 class Oracle:
@@ -40,6 +41,7 @@ class Oracle:
         problems += self._judge_missing(epoch, deliveries, world)
         problems += self._judge_hops(epoch, world)
         problems += [f"no answer to: {asked.step}" for asked in self._player.unanswered.values()]
+        problems += [f"never taken: {step}" for step in self._player.waiting.values()]
         return self._player.problems + problems
 
     def world(self) -> World:
@@ -48,12 +50,17 @@ class Oracle:
         servers = player.history.servers
         links = {name: dict(player.cluster.nodes[name].router.peers) for name in servers}
         of = {name: {p: r for p, r in player.parties.items() if r.server == name} for name in servers}
-        return World(
-            player.history.architecture,
-            links,
-            {name: {party: record.filters for party, record in of[name].items()} for name in servers},
-            {name: {party: record.advertisements for party, record in of[name].items()} for name in servers},
-        )
+        filters = {name: {party: record.filters for party, record in of[name].items()} for name in servers}
+        offers = {name: {party: record.advertisements for party, record in of[name].items()} for name in servers}
+        if player.history.architecture not in GRAPHS:
+            return World(player.history.architecture, links, filters, offers)
+        latencies = {
+            (name, peer): player.cluster.nodes[name].links.latency(peer)
+            for name, peers in links.items()
+            for peer in peers
+            if name < peer
+        }
+        return GraphWorld(player.history.architecture, links, filters, offers, latencies)
 
     # -- links and tables ----------------------------------------------------------------------------------------------
 
@@ -62,7 +69,7 @@ class Oracle:
             for peer in peers:
                 if server not in world.links[peer]:
                     yield f"{server} has a link to {peer}, which knows nothing of it"
-        for server in world.links:
+        for server in world.links if not isinstance(world, GraphWorld) else ():
             seen = Counter(name for peer in world.links[server] for name in _bounded(world, server, peer))
             if server in seen or any(count > 1 for count in seen.values()):
                 yield f"there is a cycle around {server}"
@@ -72,12 +79,9 @@ class Oracle:
         for server, peers in world.links.items():
             router = self._player.cluster.nodes[server].router
             for peer in peers:
-                for what, held, law in (
-                    ("filters", router.subscriptions.held_by(peer), world.told_filters(peer, server)),
-                    ("advertisements", router.advertisements.held_by(peer), world.told_advertisements(peer, server)),
-                ):
-                    if set(held) != law:
-                        yield f"{server} holds from {peer} the {what} {_list(held)}, and should {_list(law)}"
+                held, law = router.standing(peer), world.told(peer, server)
+                if set(held) != law:
+                    yield f"{server} holds from {peer} {_list(held)}, and should {_list(law)}"
             for party, filters in world.filters[server].items():
                 if set(router.profile(party).filters) != set(filters):
                     yield f"{party} holds {_list(router.profile(party).filters)}, and should {_list(filters)}"
@@ -97,7 +101,8 @@ class Oracle:
             got = self._got.setdefault(party, {})
             if id in got:
                 yield f"{party} got {id} twice"
-            if id in self._behind.setdefault(party, set()):
+            is_graph = self._player.history.architecture in GRAPHS
+            if id in self._behind.setdefault(party, set()) and not is_graph:
                 yield f"{party} got {id} after something that depends on it"
             got[id] = None
             self._behind[party] |= self._depends[id]
@@ -106,7 +111,7 @@ class Oracle:
             if not any(filter.matches(each.notification) for change in held for filter in change.filters):
                 yield f"{party} got {id} ({each.notification}), which it never wanted"
             key = (party, publication.party, id.origin, id.incarnation)
-            if self._last.get(key, -1) > id.sequence:
+            if self._last.get(key, -1) > id.sequence and not (is_graph and epoch.is_disturbed):
                 yield f"{party} got {id} of {publication.party} out of order"
             self._last[key] = id.sequence
 
@@ -142,9 +147,10 @@ class Oracle:
         is_near = party.server == publication.server and party.server not in epoch.died
         if not is_near and (epoch.is_disturbed or party.server not in world.reachable(publication.server)):
             return False
-        if world.architecture == "aa" and not self._was_announced(epoch, publication):
+        if world.is_advertising and not self._was_announced(epoch, publication):
             return False
-        moments = [epoch.begin, *(moment for moment, _ in party.spread if epoch.begin <= moment < publication.moment)]
+        moments = [epoch.begin]
+        moments += [taken for told, taken in party.spread if epoch.begin <= told < publication.moment]
         if is_near:
             moments.append(publication.moment)
         for moment in moments:
@@ -181,7 +187,7 @@ class Oracle:
             if (hop.target, hop.source, id) in seen:
                 yield f"{id} went back from {hop.source} to {hop.target}"
             seen.add((hop.source, hop.target, id))
-            if not epoch.is_busy and not world.may_carry(hop.source, hop.target, hop.notification):
+            if not epoch.is_busy and not world.may_carry(hop.source, hop.target, hop.notification, id.origin):
                 yield f"{id} went from {hop.source} to {hop.target}, where nobody wants it"
 
 

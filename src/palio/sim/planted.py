@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from palio.sim import disk_bugs, link_bugs, routing_bugs
+from palio.sim import disk_bugs, link_bugs, routing_bugs, trouble_bugs
 from palio.sim.bugs import Bug
 from palio.sim.check import OPERATIONS, Case, Progress, workers
 from palio.sim.run import run
 
-PLANTED: dict[str, Bug] = {bug.name: bug for bug in (*routing_bugs.BUGS.all, *link_bugs.BUGS.all, *disk_bugs.BUGS.all)}
+_MODULES = routing_bugs, link_bugs, disk_bugs, trouble_bugs
+PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
 """By name."""
 
 MOST_SEEDS = 200

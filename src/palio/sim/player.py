@@ -12,10 +12,9 @@ from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.node import NodeSettings
 from palio.routing.router import Role
-from palio.sim.cluster import Cluster
 from palio.sim.history import History, Step
-from palio.sim.network import FAIR
 from palio.sim.record import Change, Epoch, PartyRecord, Publication
+from palio.sim.troubled import TroubledCluster
 
 _MOST_EVENTS = 200_000
 """A history of some dozens of steps that needs more events to come to rest never will."""
@@ -24,10 +23,16 @@ _PACES = ((64, 256), (1, 1), (2, 4))
 """Messages in a frame and on their way, by seed: where all travels in one frame, nothing in it can be overtaken."""
 
 
+_Key = tuple[str, int]
+"""A request: who has asked, and its number."""
+
+
 class Asked(NamedTuple):
-    """A request that has not been answered."""
+    """A request that a server has taken and not answered."""
 
     step: Step
+    moment: int
+    """When it was taken."""
     before: Change
     """What the party held before it."""
     id: NotificationId | None
@@ -39,16 +44,22 @@ class Player:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.cluster = Cluster(Random(history.seed), self._latency)
+        self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died)
         self.parties: dict[str, PartyRecord] = {}
         self.epochs: list[Epoch] = [Epoch(0)]
-        self.unanswered: dict[tuple[str, int], Asked] = {}
+        self.waiting: dict[_Key, Step] = {}
+        """Requests that servers have not taken, because they are paused or busy."""
+        self.unanswered: dict[_Key, Asked] = {}
         self.uncertain: set[NotificationId] = set()
         """Publications whose server died before it could acknowledge them: they may or may not have been."""
+        self.relinked: list[Step] = []
+        """The links that servers were asked to open and to end, as they took it."""
         self.problems: list[str] = []
         """What was found wrong on the way."""
         self.operations = 0
         self._lives: dict[str, int] = {}
+        self._published: dict[str, int] = {}
+        """How many publications each server has taken, in its incarnation."""
         self._wishes: dict[str, dict[str, Role]] = {server: {} for server in history.servers}
         """The links that each server is configured to open."""
         self._seen_answers = self._seen_links = 0
@@ -66,8 +77,12 @@ class Player:
 
     @property
     def moment(self) -> int:
-        """How many steps were taken."""
+        """How many things have happened: steps, requests that were taken, deaths and returns of servers."""
         return self.cluster.moment
+
+    def _tick(self) -> None:
+        """Something happens that has to be told from what happened before."""
+        self.cluster.moment += 1
 
     # -- steps ---------------------------------------------------------------------------------------------------------
 
@@ -75,22 +90,20 @@ class Player:
         """Let the time before a step pass, and do it."""
         self.cluster.scheduler.run(until=self.cluster.scheduler.now + step.wait)
         self._look()
-        self.cluster.moment += 1
+        self._tick()
         match step.do:
             case "settle":
                 self._settle()
-            case "weather":
-                self.cluster.network.weather = step.weather or FAIR
-            case "cut":
-                self.cluster.network.cut(step.server, step.peer)
-            case "crash" | "lose":
-                self._crash(step.server, keeps_disk=self.history.durable and step.do == "crash")
+            case "crash" | "lose" | "tear":
+                self._crash(step)
             case "restart":
                 self._restart(step.server)
             case "connect" | "disconnect":
                 self._link(step)
-            case _:
+            case "subscribe" | "unsubscribe" | "advertise" | "unadvertise" | "publish":
                 self._request(step)
+            case _:
+                self.cluster.befall(step, self.history.servers)
         self._look()
 
     def _start(self, server: str) -> None:
@@ -99,12 +112,20 @@ class Player:
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
         settings = NodeSettings(server, self.history.architecture, life, links, durable=self.history.durable)
         self.cluster.start(settings)
+        self._published[server] = self.cluster.nodes[server].published
 
-    def _crash(self, server: str, *, keeps_disk: bool) -> None:
-        if server not in self.cluster.nodes:
+    def _crash(self, step: Step) -> None:
+        if step.server not in self.cluster.nodes:
             return
-        self.cluster.crash(server)
-        if keeps_disk:
+        self.cluster.faults[step.do] += 1
+        self.cluster.crash(step.server, torn=step.do == "tear")
+        self._died(step.server, is_lost=step.do == "lose")
+
+    def _died(self, server: str, *, is_lost: bool = False) -> None:
+        """A server has died; with its disk, if it had one, or without."""
+        self._tick()
+        self.waiting = {key: step for key, step in self.waiting.items() if step.server != server}
+        if self.history.durable and not is_lost:
             return
         self._lives[server] += 1
         self.epoch.is_disturbed = True
@@ -118,6 +139,7 @@ class Player:
     def _restart(self, server: str) -> None:
         if server in self.cluster.nodes:
             return
+        self._tick()
         self._start(server)
         node = self.cluster.nodes[server]
         if self.history.durable:
@@ -127,9 +149,9 @@ class Player:
         known = {*node.links.wishes, *node.links.peers}
         missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
         self.epoch.is_disturbed |= bool(missing)
-        self.cluster.give(server, [ports.Connect(peer, role) for peer, role in missing])
+        self.cluster.give(server, [self._wish(server, peer, role) for peer, role in missing])
         self.cluster.give(server, [ports.Attach(name) for name, p in self.parties.items() if p.server == server])
-        for other in self.cluster.nodes:
+        for other in list(self.cluster.nodes):  # one of them may die of it
             self.cluster.give(other, [ports.Doubt(server)])
 
     def _reconcile(self, server: str) -> None:
@@ -156,52 +178,71 @@ class Player:
     def _link(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
             return
-        self.epoch.is_disturbed = True
         self.operations += 1
+        role = Role.MASTER if self.history.architecture == "hs" else Role.PEER
+        opens = step.do == "connect"
+        wish: ports.Input = self._wish(step.server, step.peer, role) if opens else ports.Disconnect(step.peer)
+        self.cluster.give(step.server, [wish], lambda: self._relinked(step, role))
+
+    def _wish(self, server: str, peer: str, role: Role) -> ports.Connect:
+        """Where there are several ways, links count for different latencies, and some for the same."""
+        low, high = sorted((server, peer))
+        return ports.Connect(peer, role, Random(f"{self.history.seed} {low} {high} counts").choice([1, 1, 2, 3]))
+
+    def _relinked(self, step: Step, role: Role) -> None:
+        """A server takes the wish to open or to end a link."""
+        self.epoch.is_disturbed = True
+        self.relinked.append(step)
         if step.do == "connect":
-            role = Role.MASTER if self.history.architecture == "hs" else Role.PEER
             self._wishes[step.server][step.peer] = role
-            self.cluster.give(step.server, [ports.Connect(step.peer, role)])
         else:
+            self.cluster.faults["disconnect"] += 1
             self._wishes[step.server].pop(step.peer, None)
             self._wishes[step.peer].pop(step.server, None)
-            self.cluster.give(step.server, [ports.Disconnect(step.peer)])
 
     def _request(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
             return
-        party = self.parties.setdefault(step.party, PartyRecord(step.server))
-        number = self.operations
+        self.parties.setdefault(step.party, PartyRecord(step.server))
+        key = step.party, self.operations
         self.operations += 1
-        before = party.changes[-1]
-        operation = self._operation(step, party)
-        id = self.epoch.publications[-1].id if step.do == "publish" else None
-        self.unanswered[step.party, number] = Asked(step, before, id)
-        self.cluster.give(step.server, [ports.Request(step.party, number, operation)])
+        self.waiting[key] = step
+        operation = _operation(step)
+        request = ports.Request(*key, operation)
+        self.cluster.give(step.server, [request], lambda: self._taken(key, step, operation))
 
-    def _operation(self, step: Step, party: PartyRecord) -> ports.Operation:
-        if step.do == "publish":
-            notification = Notification.parse(step.text)
-            published = self.cluster.nodes[step.server].published
-            id = NotificationId(step.server, self._lives[step.server], published)
-            deliveries = len(self.cluster.deliveries)
-            fact = Publication(id, self.moment, step.server, step.party, notification, deliveries)
-            self.epoch.publications.append(fact)
-            return ports.Publish(notification)
-        self.epoch.is_busy = True
-        if step.do in ("subscribe", "unsubscribe"):
-            filter = Filter.parse(step.text)
-            if step.do == "subscribe":
-                party.subscribe(self.moment, filter)
-                return ports.Subscribe(filter, step.spread)
-            party.unsubscribe(self.moment, filter)
-            return ports.Unsubscribe(filter)
-        advertisement = Advertisement.parse(step.text)
-        if step.do == "advertise":
-            party.advertise(self.moment, advertisement)
-            return ports.Advertise(advertisement, step.spread)
-        party.unadvertise(self.moment, advertisement)
-        return ports.Unadvertise(advertisement)
+    def _taken(self, key: _Key, step: Step, operation: ports.Operation) -> None:
+        """A server takes a request: that, and not when it was asked, is when it happens."""
+        self._tick()
+        moment = self.moment
+        if self.waiting.pop(key, None) is None:
+            self.problems.append(f"taken though the server has died since: {step}")
+        if any(party == step.party and number < key[1] for party, number in self.waiting):
+            self.problems.append(f"taken before what the party had asked for earlier: {step}")
+        party, id = self.parties[step.party], None
+        before = party.changes[-1]
+        self.epoch.is_busy |= step.do != "publish"
+        match operation:
+            case ports.Publish(notification):
+                id = self._number(step.server)
+                deliveries = len(self.cluster.deliveries)
+                fact = Publication(id, moment, step.server, step.party, notification, deliveries)
+                self.epoch.publications.append(fact)
+            case ports.Subscribe(filter):
+                party.subscribe(moment, filter)
+            case ports.Unsubscribe(filter):
+                party.unsubscribe(moment, filter)
+            case ports.Advertise(advertisement):
+                party.advertise(moment, advertisement)
+            case ports.Unadvertise(advertisement):
+                party.unadvertise(moment, advertisement)
+        self.unanswered[key] = Asked(step, moment, before, id)
+
+    def _number(self, server: str) -> NotificationId:
+        """Of the next publication; the server may take several together."""
+        published = self._published[server]
+        self._published[server] += 1
+        return NotificationId(server, self._lives[server], published)
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
@@ -210,7 +251,7 @@ class Player:
         for answer in self.cluster.answers[self._seen_answers :]:
             asked = self.unanswered.pop((answer.reply.party, answer.reply.number), None)
             if asked is not None and asked.step.do == "subscribe" and asked.step.spread:
-                self.parties[asked.step.party].spread.append((self.moment, Filter.parse(asked.step.text)))
+                self.parties[asked.step.party].spread.append((self.moment, asked.moment))
         self._seen_answers = len(self.cluster.answers)
         for _, server, change in self.cluster.links[self._seen_links :]:
             node = self.cluster.nodes.get(server)
@@ -220,15 +261,30 @@ class Player:
 
     def _settle(self) -> None:
         """Everything heals and comes to rest."""
-        self.cluster.network.mend()
+        self.cluster.heal()
         for server in self.history.servers:
             self._restart(server)
         if not self.cluster.settle(_MOST_EVENTS):
             raise InternalError("the network does not come to rest")
         self._look()
         for server, node in self.cluster.nodes.items():  # links that were cut will not be asked for again
-            self._wishes[server] = {peer: Role(role) for peer, role in node.links.wishes.items()}
+            self._wishes[server] = {peer: Role(wish.role) for peer, wish in node.links.wishes.items()}
         self.epoch.end = self.moment
         fresh = Epoch(self.moment)
         fresh.first_delivery, fresh.first_hop = len(self.cluster.deliveries), len(self.cluster.hops)
         self.epochs.append(fresh)
+
+
+def _operation(step: Step) -> ports.Operation:
+    """What a party asks for."""
+    match step.do:
+        case "publish":
+            return ports.Publish(Notification.parse(step.text))
+        case "subscribe":
+            return ports.Subscribe(Filter.parse(step.text), step.spread)
+        case "unsubscribe":
+            return ports.Unsubscribe(Filter.parse(step.text))
+        case "advertise":
+            return ports.Advertise(Advertisement.parse(step.text), step.spread)
+        case _:
+            return ports.Unadvertise(Advertisement.parse(step.text))

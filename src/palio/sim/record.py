@@ -9,7 +9,7 @@ from palio.model.envelope import NotificationId
 
 
 class Change(NamedTuple):
-    """What a party held from a moment on. Moments are the numbers of steps, of which each does one thing."""
+    """What a party held from a moment on. Moments number all that happens; at each, one thing does."""
 
     moment: int
     filters: tuple[Filter, ...]
@@ -36,8 +36,8 @@ class PartyRecord:
         self.filters: tuple[Filter, ...] = ()
         self.advertisements: tuple[Advertisement, ...] = ()
         self.changes: list[Change] = [Change(-1, (), ())]
-        self.spread: list[tuple[int, Filter]] = []
-        """When the party was told that a subscription had spread."""
+        self.spread: list[tuple[int, int]] = []
+        """When the party was told that a subscription had spread, and when its server had taken that subscription."""
 
     def subscribe(self, moment: int, filter: Filter) -> None:
         """A broader filter replaces narrower ones; what is covered makes no difference."""
@@ -77,11 +77,11 @@ class PartyRecord:
         self.changes.append(Change(moment, self.filters, self.advertisements))
 
     def at(self, moment: int) -> Change:
-        """What the party held after a step."""
+        """What the party held after a moment."""
         return next(change for change in reversed(self.changes) if change.moment <= moment)
 
     def between(self, begin: int, end: int) -> list[Change]:
-        """What changed after the one step and not after the other."""
+        """What changed after the one moment and not after the other."""
         return [change for change in self.changes if begin < change.moment <= end]
 
 

@@ -23,7 +23,7 @@ class Scene(NamedTuple):
     """Virtual time, after the step."""
     step: str
     followed: tuple[str, ...]
-    """Since the step before: deliveries, answers, changes of links, and of tables of neighbours."""
+    """Since the step before: deliveries, answers, changes of links, and of tables of neighbours; deaths."""
 
 
 class Story(NamedTuple):
@@ -52,7 +52,7 @@ def replay(history: History) -> Story:
 class _Narrator:
     def __init__(self) -> None:
         self.scenes: list[Scene] = []
-        self._deliveries = self._answers = self._links = 0
+        self._deliveries = self._answers = self._links = self._deaths = 0
         self._tables: _Tables = {}
 
     def __call__(self, player: Player, step: Step) -> None:
@@ -62,9 +62,10 @@ class _Narrator:
             *self._table_changes(player),
             *map(_delivery, cluster.deliveries[self._deliveries :]),
             *map(_answer, cluster.answers[self._answers :]),
+            *(f"{server} dies" for server in cluster.deaths[self._deaths :]),
         ]
         self._deliveries, self._answers = len(cluster.deliveries), len(cluster.answers)
-        self._links = len(cluster.links)
+        self._links, self._deaths = len(cluster.links), len(cluster.deaths)
         self.scenes.append(Scene(len(self.scenes), cluster.scheduler.now, _words(step), tuple(followed)))
 
     def _table_changes(self, player: Player) -> Iterator[str]:
@@ -87,10 +88,19 @@ def _tables(player: Player) -> _Tables:
 
 def _words(step: Step) -> str:
     more = ["and wait until it has spread"] if step.spread else []
-    if step.do == "weather":
-        weather = step.weather
-        shares = {} if weather is None else {name: getattr(weather, name) for name in weather.__struct_fields__}
-        more = [f"{name} {share:.0%}" for name, share in shares.items() if share] or ["fair"]
+    match step.do:
+        case "weather":
+            weather = step.weather
+            shares = {} if weather is None else {name: getattr(weather, name) for name in weather.__struct_fields__}
+            more = [f"{name} {share:.0%}" for name, share in shares.items() if share] or ["fair"]
+        case "part":
+            more = ["from the others"]
+        case "slow":
+            more = [f"by {step.time} for all that it handles"]
+        case "clock":
+            more = [f"is off by {step.time:+} and runs at {step.rate}%"]
+        case "doom":
+            more = ["at", *([f"number {step.nth} of"] if step.nth > 1 else []), str(step.effect)]
     return " ".join([str(step), *more])
 
 

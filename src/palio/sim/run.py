@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -45,13 +44,9 @@ def run(history: History, watch: Watch | None = None) -> Outcome:
     """
     player = Player(history)
     oracle, law = Oracle(player), LinksLaw(player)
-    faults: Counter[str] = Counter()
     violations: list[str] = []
     place = -1
     for place, step in enumerate(history.steps):  # noqa: B007 (it tells where the run has ended)
-        law.note(step)
-        if step.do in ("crash", "disconnect") and step.server in player.cluster.nodes:
-            faults[step.do] += 1
         try:
             player.do(step)
             if step.do == "settle":
@@ -62,7 +57,7 @@ def run(history: History, watch: Watch | None = None) -> Outcome:
             watch(player, step)
         if violations:
             break
-    faults.update(player.cluster.network.faults)
+    faults = player.cluster.network.faults + player.cluster.faults
     return Outcome(
         tuple(violations),
         place if violations else None,

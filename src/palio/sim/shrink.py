@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from palio.sim.check import Case, Progress, workers
+from palio.sim.clock import RIGHT
 from palio.sim.history import History, Step
 from palio.sim.run import run
 
@@ -16,7 +17,14 @@ _MOST_RUNS = 2_000
 _MOST_SECONDS = 60.0
 
 
-_PLAIN: tuple[dict[str, Any], ...] = ({"wait": 0}, {"spread": False}, {"weather": None})
+_PLAIN: tuple[dict[str, Any], ...] = (
+    {"wait": 0},
+    {"spread": False},
+    {"weather": None},
+    {"time": 0},
+    {"rate": RIGHT},
+    {"nth": 1},
+)
 """What makes a step simpler."""
 
 
@@ -27,9 +35,9 @@ class _TiredError(Exception):
 class Shrinker:
     """Tries smaller histories as long as they still violate something, within bounds.
 
-    Steps go first, in chunks of halving size; then servers that no step mentions; then waits become 0, weather fair
-    and parties impatient. That is repeated until nothing gets smaller. The last settle stays, for that is where all is
-    judged.
+    Steps go first, in chunks of halving size; then servers that no step mentions, and disks; then waits become 0,
+    weather fair, parties impatient, clocks right, and fewer servers are cut from others. That is repeated until nothing
+    gets smaller. The last settle stays, for that is where all is judged.
     """
 
     def __init__(
@@ -84,22 +92,31 @@ class Shrinker:
             size //= 2
 
     def _drop_servers(self) -> None:
-        mentioned = {name for step in self._best.steps for name in (step.server, step.peer)}
+        mentioned = {name for step in self._best.steps for name in (step.server, step.peer, *step.servers)}
         servers = tuple(server for server in self._best.servers if server in mentioned) or self._best.servers[:1]
         if servers != self._best.servers:
-            self._is_better(History(self._best.architecture, self._best.seed, servers, self._best.steps))
+            self._is_better(msgspec.structs.replace(self._best, servers=servers))
+        if self._best.durable:
+            self._is_better(msgspec.structs.replace(self._best, durable=False))
 
     def _simplify_steps(self) -> None:
         for place in range(len(self._best.steps)):
-            for plain in _PLAIN:
+            for plain in (*_PLAIN, *_smaller_groups(self._best.steps[place])):
                 steps = list(self._best.steps)
                 steps[place] = msgspec.structs.replace(steps[place], **plain)
                 if steps[place] != self._best.steps[place]:
                     self._is_better(_with(self._best, steps))
 
 
+def _smaller_groups(step: Step) -> list[dict[str, Any]]:
+    """One of the servers that are cut from others is not."""
+    if len(step.servers) < 2:
+        return []
+    return [{"servers": tuple(name for name in step.servers if name != spared)} for spared in step.servers]
+
+
 def _with(history: History, steps: Sequence[Step]) -> History:
-    return History(history.architecture, history.seed, history.servers, tuple(steps))
+    return msgspec.structs.replace(history, steps=tuple(steps))
 
 
 def shrink(history: History, most_runs: int = _MOST_RUNS, most_seconds: float = _MOST_SECONDS) -> History:

@@ -20,7 +20,9 @@ _TEXTS: dict[str, type[Filter | Advertisement | Notification]] = {
 }
 """What the text of a step is; a party takes the step."""
 _BETWEEN_SERVERS = ("connect", "disconnect", "cut")
-_OF_A_SERVER = ("crash", "restart", *_BETWEEN_SERVERS, *_TEXTS)
+_LIVES = ("crash", "lose", "tear", "doom", "restart")
+_TROUBLES = ("pause", "resume", "slow", "clock", "full", "room", "fail")
+_OF_A_SERVER = (*_LIVES, *_TROUBLES, *_BETWEEN_SERVERS, *_TEXTS)
 
 
 def write(history: History, folder: Path, name: str) -> Path:
@@ -67,8 +69,25 @@ def _problem_of_step(step: Step, servers: tuple[str, ...]) -> str:
     if step.do in _BETWEEN_SERVERS and (step.peer not in servers or step.peer == step.server):
         return f"peer: {brief(step.peer)} is none of the other servers"
     kind = _TEXTS.get(step.do)
-    if kind is None:
-        return ""
+    return _problem_of_trouble(step, servers) if kind is None else _problem_of_request(step, kind)
+
+
+def _problem_of_trouble(step: Step, servers: tuple[str, ...]) -> str:
+    strangers = [name for name in step.servers if name not in servers]
+    if strangers:
+        return f"servers: {brief(strangers[0])} is none of the servers"
+    if step.do == "part" and not step.servers:
+        return "servers: name those that are cut from the others"
+    if step.do == "slow" and step.time < 0:
+        return "time: nothing is done before it has begun"
+    if step.rate <= 0:
+        return "rate: clocks do not stand still, nor run backwards"
+    if step.do == "doom" and (step.effect is None or step.nth < 1):
+        return "effect, nth: say at which one the server dies"
+    return ""
+
+
+def _problem_of_request(step: Step, kind: type[Filter | Advertisement | Notification]) -> str:
     if not step.party:
         return "party: somebody has to do it"
     try:

@@ -1,0 +1,59 @@
+"""Servers that die exactly between two effects: after a write and before the reply, between two frames, and so on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+from palio.node.ports import Deliver, Output, Persist, Reply, Send
+
+Effect = Literal["write", "written", "reply", "replied", "send", "sent", "deliver", "delivered"]
+"""Just before a write begins, a reply, a frame or a delivery goes out; or just after it. *written* is when the records
+are safe, and the server has not heard of it.
+"""
+
+_BEFORE: dict[type[Output], Effect] = {Persist: "write", Reply: "reply", Send: "send", Deliver: "deliver"}
+_AFTER: dict[type[Output], Effect] = {Reply: "replied", Send: "sent", Deliver: "delivered"}
+
+
+class Doom:
+    """The end of a server: the next effect of a kind, or the n-th from now on.
+
+    >>> doom = Doom("written", 2)
+    >>> doom.strikes("written"), doom.strikes("write"), doom.strikes("written")
+    (False, False, True)
+    """
+
+    def __init__(self, effect: Effect, nth: int = 1) -> None:
+        self._effect = effect
+        self._left = nth
+
+    def strikes(self, effect: Effect | None) -> bool:
+        """Whether the server dies of this."""
+        if effect != self._effect:
+            return False
+        self._left -= 1
+        return self._left == 0
+
+    def before(self, outputs: Iterable[Output]) -> Iterator[Output]:
+        """The outputs that the server lives to carry out; those for several parties one by one."""
+        for output in _one_by_one(outputs):
+            if self.strikes(_BEFORE.get(type(output))):
+                return
+            yield output
+            if self.strikes(_AFTER.get(type(output))):
+                return
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come true."""
+        return self._left <= 0
+
+
+def _one_by_one(outputs: Iterable[Output]) -> Iterator[Output]:
+    for output in outputs:
+        if isinstance(output, Deliver):
+            for place, party in enumerate(output.parties):
+                yield Deliver((party,), output.notification, output.numbers[place : place + 1])
+        else:
+            yield output

@@ -1,0 +1,145 @@
+"""Planted bugs of networks of any shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from palio.routing.general import AdvertisingGeneral, General, _Sources
+from palio.routing.messages import Account, Publish
+from palio.routing.paths import Graph
+from palio.routing.topology import Topology
+from palio.sim.bugs import Bugs
+
+BUGS = Bugs()
+_Right = Callable[..., Any]
+_GRAPHS = ("gs", "ga")
+
+
+@BUGS.plant(Graph, "__init__", _GRAPHS)
+def _ties_broken_by_name(right: _Right) -> _Right:
+    """Of two ways that are equally short the one over lower names is taken, which depends on where one looks from."""
+
+    def init(graph: Graph, links: Iterable[tuple[str, str, int]]) -> None:
+        right(graph, ())
+        for one, other, latency in links:
+            graph._neighbours.setdefault(one, {})[other] = latency
+            graph._neighbours.setdefault(other, {})[one] = latency
+
+    return init
+
+
+@BUGS.plant(General, "onward", ("gs",))
+def _union_of_trees(_right: _Right) -> _Right:
+    """A notification goes towards all that want it, wherever it has entered the network."""
+
+    def onward(router: General, wanting: Collection[str], source: str | None, _message: Publish) -> tuple[str, ...]:
+        first = router.topology.graph.tree(router.server).first
+        found = {first[each]: None for each in wanting if each in first}
+        return tuple(peer for peer in found if peer != source)
+
+    return onward
+
+
+@BUGS.plant(Topology, "receive", _GRAPHS, ("crashes", "all"))
+def _account_of_an_earlier_life_counts(_right: _Right) -> _Right:
+    """The account with the highest number counts, also if it is of an earlier life of its server."""
+
+    def receive(topology: Topology, peer: str, account: Account) -> None:
+        known = topology.accounts().get(account.server)
+        topology._told[peer][account.server] = account.incarnation, account.number
+        if known is None or account.number > known.number:
+            topology._learn(account)
+
+    return receive
+
+
+@BUGS.plant(Topology, "updates", _GRAPHS)
+def _accounts_not_passed_on(right: _Right) -> _Right:
+    """A server tells of its own links only, and not what it has heard of others."""
+
+    def updates(topology: Topology) -> list[tuple[str, list[Account]]]:
+        found = [(peer, [each for each in said if each.server == topology._server]) for peer, said in right(topology)]
+        return [(peer, said) for peer, said in found if said]
+
+    return updates
+
+
+@BUGS.plant(Topology, "disconnect", _GRAPHS, ("links", "crashes"))
+def _lost_link_not_told(_right: _Right) -> _Right:
+    """A server does not tell that a link of it is gone."""
+
+    def disconnect(topology: Topology, peer: str) -> None:
+        del topology._links[peer], topology._told[peer]
+
+    return disconnect
+
+
+@BUGS.plant(_Sources, "reconsider", _GRAPHS, ("links",))
+def _trees_not_reshaped(_right: _Right) -> _Right:
+    """When the network changes, neighbours are told of the same sources as before."""
+    return lambda _sources: None
+
+
+@BUGS.plant(General, "disconnect", _GRAPHS, ("links", "crashes"))
+def _sources_outlive_the_link(_right: _Right) -> _Right:
+    """What a neighbour has told of sources stays when the link to it is gone."""
+
+    def disconnect(router: General, peer: str) -> None:
+        router._remove_peer(peer)
+        router._wanted.close(peer)
+        router._offered.close(peer)
+
+    return disconnect
+
+
+@BUGS.plant(General, "_is_behind", _GRAPHS)
+def _told_to_everybody(_right: _Right) -> _Right:
+    """All neighbours are told of a source, and not those alone that hear of it from here."""
+    return lambda _router, source, peer, _element=None: source != peer
+
+
+@BUGS.plant(AdvertisingGeneral, "_is_wanted_behind", ("ga",))
+def _advertised_anywhere(_right: _Right) -> _Right:
+    """Subscriptions spread everywhere if something relevant is advertised anywhere."""
+
+    def is_wanted(router: AdvertisingGeneral, source: str, peer: str, filter: Any) -> bool:
+        return router._is_behind(source, peer) and any(each.relevant_to(filter) for each in router.advertisements)
+
+    return is_wanted
+
+
+@BUGS.plant(AdvertisingGeneral, "_is_wanted_behind", ("ga",))
+def _advertised_next_door(_right: _Right) -> _Right:
+    """Subscriptions go to a neighbour only if it is the advertiser itself, and not if it leads there."""
+
+    def is_wanted(router: AdvertisingGeneral, source: str, peer: str, filter: Any) -> bool:
+        return router._is_behind(source, peer) and any(
+            peer in router.advertisements.holders(each).peers
+            for each in router.advertisements
+            if each.relevant_to(filter)
+        )
+
+    return is_wanted
+
+
+@BUGS.plant(General, "hearing", ("gs",), ("races",))
+def _wave_stays_at_home(_right: _Right) -> _Right:
+    """A wave goes no further than to the neighbours of the server from which it has gone out."""
+
+    def hearing(router: General, origin: str) -> list[str]:
+        return [peer for peer in router.peers if router._is_behind(origin, peer)] if origin == router.server else []
+
+    return hearing
+
+
+@BUGS.plant(Topology, "restore", _GRAPHS, ("crashes", "all"))
+def _network_not_restored(_right: _Right) -> _Right:
+    """A server that comes back knows nothing of the network but its own links."""
+    return lambda _topology, _accounts: None
+
+
+@BUGS.plant(Topology, "learned", _GRAPHS, ("crashes", "all"))
+def _network_not_kept(_right: _Right) -> _Right:
+    """What a server knows of the network is not written."""
+    return lambda _topology: []

@@ -1,0 +1,173 @@
+"""A cluster whose servers get into trouble: paused, slow, with wrong clocks and bad disks, and doomed to die."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+from random import Random
+
+from palio.node.node import Node, NodeSettings
+from palio.node.ports import Input
+from palio.sim.clock import Clock
+from palio.sim.cluster import Cluster
+from palio.sim.doom import Doom, Effect
+from palio.sim.history import Step
+from palio.sim.network import FAIR
+from palio.sim.queue import Queue, Taken
+
+
+class TroubledCluster(Cluster):
+    """Adds the faults that concern whole servers. Whoever owns it is told when a server dies by itself."""
+
+    def __init__(
+        self, random: Random, latency: Callable[[str, str], int], died: Callable[[str], None] = lambda _: None
+    ) -> None:
+        super().__init__(random, latency)
+        self._died = died
+        self._queues: dict[str, Queue] = {}
+        """Of servers that are paused or slow; others take everything at once."""
+        self._dooms: dict[str, Doom] = {}
+        self.deaths: list[str] = []
+        """Servers that died by themselves, each time they did."""
+        self.faults: Counter[str] = Counter()
+
+    # -- what comes in -------------------------------------------------------------------------------------------------
+
+    def start(self, settings: NodeSettings) -> None:
+        """A server begins, or goes on with what is on its disk; its clock may be another one."""
+        if settings.server in self._clocks:
+            self._clocks[settings.server].restart(self.scheduler.now)
+        super().start(settings)
+
+    def crash(self, server: str, *, torn: bool = False) -> bool:
+        """A server dies; what waited for it was never taken."""
+        self._dooms.pop(server, None)
+        queue = self._queues.pop(server, None)
+        if queue is not None:
+            queue.take()
+            if queue.service:
+                self._queue(server).service = queue.service  # it will be as slow when it comes back
+        is_torn = super().crash(server, torn=torn)
+        self.faults["torn"] += is_torn
+        return is_torn
+
+    def give(self, server: str, inputs: Iterable[Input], taken: Taken | None = None) -> None:
+        """Something comes in for a server; ``taken`` is called when the server takes it, now or later."""
+        queue = self._queues.get(server)
+        if queue is not None:
+            queue.put(inputs, taken)
+            return
+        if taken is not None:
+            taken()
+        self._handle(server, inputs)
+
+    def _handle(self, server: str, inputs: Iterable[Input]) -> None:
+        node = self.nodes[server]
+        outputs = node.handle(inputs, self.time(server))
+        doom = self._dooms.get(server)
+        for output in outputs if doom is None else doom.before(outputs):
+            self._take(server, output)
+        if doom is not None and doom.is_over:
+            self._die(server, "doom")
+        else:
+            self._plan(server, node)
+
+    def _written(self, server: str, node: Node, token: int) -> None:
+        doom = self._dooms.get(server)
+        if doom is not None and doom.strikes("written"):
+            self._die(server, "doom")
+        else:
+            super()._written(server, node, token)
+
+    def _die(self, server: str, fault: str) -> None:
+        """A server dies, and nobody wanted that."""
+        self.faults[fault] += 1
+        self.deaths.append(server)
+        self.crash(server, torn=True)
+        self._died(server)
+
+    # -- troubles ------------------------------------------------------------------------------------------------------
+
+    def befall(self, step: Step, servers: Iterable[str]) -> None:
+        """What a step brings over the network of some servers, or over one of them."""
+        server = step.server
+        match step.do:
+            case "weather":
+                self.network.weather = step.weather or FAIR
+            case "cut":
+                self.network.cut(server, step.peer)
+            case "part":
+                self.network.part(step.servers, [name for name in servers if name not in step.servers])
+            case "join":
+                self.network.join()
+            case "clock":
+                self.set_clock(server, step.time, step.rate)
+            case "slow":
+                self.slow(server, step.time)
+            case "pause":
+                self.pause(server)
+            case "resume":
+                self.resume(server)
+            case _:
+                self._befall_disk(step)
+
+    def _befall_disk(self, step: Step) -> None:
+        server, disk = step.server, self._disks.get(step.server)
+        if step.do == "doom" and step.effect is not None:
+            self.doom(server, step.effect, step.nth)
+        elif disk is None:
+            return
+        elif step.do == "full":
+            self.faults["full"] += not disk.is_full
+            disk.is_full = True
+        elif step.do == "room":
+            disk.make_room()
+        elif step.do == "fail":
+            disk.fail(partial(self._die, server, "fail"))
+
+    def pause(self, server: str) -> None:
+        """A running server does nothing any more until it goes on; all that comes in waits."""
+        if server in self.nodes:
+            self.faults["pause"] += 1
+            self._queue(server).is_paused = True
+
+    def resume(self, server: str) -> None:
+        """A server that was paused goes on."""
+        queue = self._queues.get(server)
+        if queue is not None:
+            queue.is_paused = False
+            queue.serve()
+
+    def slow(self, server: str, service: int) -> None:
+        """From now on all that a server handles keeps it busy for some time."""
+        self.faults["slow"] += bool(service)
+        self._queue(server).service = service
+
+    def _queue(self, server: str) -> Queue:
+        if server not in self._queues:
+            self._queues[server] = Queue(self.scheduler, partial(self._handle, server))
+        return self._queues[server]
+
+    def set_clock(self, server: str, offset: int, rate: int) -> None:
+        """A server's clock is off, or runs at a rate (in percent) that is not right."""
+        self.faults["clock"] += 1
+        self._clocks.setdefault(server, Clock()).set(offset, rate, self.scheduler.now)
+        if self._wakes.pop(server, None) is not None:
+            self._plan(server, self.nodes[server])  # what is due by the clock is due at another time now
+
+    def doom(self, server: str, effect: Effect, nth: int) -> None:
+        """A running server will die at its n-th effect of a kind."""
+        if server in self.nodes:
+            self._dooms[server] = Doom(effect, nth)
+
+    def heal(self) -> None:
+        """All troubles are over, but for wrong clocks: nothing that is promised depends on them."""
+        self.network.mend()
+        self._dooms.clear()
+        for disk in self._disks.values():
+            disk.fail(None)
+            disk.make_room()
+        for server, queue in list(self._queues.items()):
+            queue.service = 0
+            self.resume(server)
