@@ -86,6 +86,8 @@ class Keeping:
         if node.router.topology is not None:
             node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)
+        node.monitors.restore(known, now)
+        node.tell_nobody()
         for key, value in known.items():
             if key[0] == "seen":
                 node.seen.restore(key[1], key[2], value)
@@ -105,5 +107,3 @@ class Keeping:
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
-        node.monitors.restore(known)
-        node.tell_nobody()

@@ -181,8 +181,8 @@ class Monitors:
             state = watch.since, watch.after, watch.taken
             self._journal.put(("pattern", watch.party, watch.pattern), state)
 
-    def restore(self, known: Mapping[tuple[Any, ...], Any]) -> None:
-        """Take back what was kept."""
+    def restore(self, known: Mapping[tuple[Any, ...], Any], now: int) -> None:
+        """Take back what was kept. Though a clock may have been set back, nothing waits longer than the window."""
         for key, value in known.items():
             if key[0] == "pattern":
                 watch = Watch(key[1], key[2], value[0])
@@ -192,7 +192,7 @@ class Monitors:
         for number, (until, notification) in sorted(_held_back(known), key=lambda item: item[0]):
             self._arrivals = max(self._arrivals, number + 1)
             arrival = Arrival(order_of(notification), number, notification, self._router.met(notification))
-            self._held.restore(arrival, until)
+            self._held.restore(arrival, min(until, now + self._window))
 
 
 def _held_back(known: Mapping[tuple[Any, ...], Any]) -> Iterable[tuple[int, tuple[int, Notification]]]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.node import NodeSettings
@@ -110,7 +110,9 @@ class Player:
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
-        settings = NodeSettings(server, self.history.architecture, life, links, durable=self.history.durable)
+        settings = NodeSettings(server, self.history.architecture, life, links)._replace(
+            durable=self.history.durable, window=self.history.window
+        )
         self.cluster.start(settings)
         self._published[server] = self.cluster.nodes[server].published
 
@@ -163,11 +165,11 @@ class Player:
                 continue
             asked = [each for (who, _), each in open_requests.items() if who == name]
             profile = node.router.profile(name)
-            held = set(profile.filters), set(profile.advertisements)
+            held = Change(self.moment, *profile, node.monitors.patterns(name))
             allowed = [*(each.before for each in asked), party.changes[-1]]
-            if not any(held == (set(each.filters), set(each.advertisements)) for each in allowed):
-                self.problems.append(f"{name} comes back with {profile}, which it never held since it was acknowledged")
-            party.reset(self.moment, profile.filters, profile.advertisements)
+            if not any(held.is_like(each) for each in allowed):
+                self.problems.append(f"{name} comes back with {held}, which it never held since it was acknowledged")
+            party.reset(held)
         for key, each in open_requests.items():
             if each.id is not None and each.id.sequence >= node.published:
                 self.epoch.publications = [known for known in self.epoch.publications if known.id != each.id]
@@ -281,10 +283,15 @@ def _operation(step: Step) -> ports.Operation:
         case "publish":
             return ports.Publish(Notification.parse(step.text))
         case "subscribe":
-            return ports.Subscribe(Filter.parse(step.text), step.spread)
+            return ports.Subscribe(_wanted(step.text), step.spread)
         case "unsubscribe":
-            return ports.Unsubscribe(Filter.parse(step.text))
+            return ports.Unsubscribe(_wanted(step.text))
         case "advertise":
             return ports.Advertise(Advertisement.parse(step.text), step.spread)
         case _:
             return ports.Unadvertise(Advertisement.parse(step.text))
+
+
+def _wanted(text: str) -> Filter | Pattern:
+    pattern = Pattern.parse(text)
+    return pattern if len(pattern) > 1 else pattern.filters[0]

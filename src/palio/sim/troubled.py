@@ -13,12 +13,15 @@ from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
 from palio.sim.doom import Doom, Effect
 from palio.sim.history import Step
+from palio.sim.logged import Entry, LoggedNode
 from palio.sim.network import FAIR
 from palio.sim.queue import Queue, Taken
 
 
 class TroubledCluster(Cluster):
     """Adds the faults that concern whole servers. Whoever owns it is told when a server dies by itself."""
+
+    make_node = LoggedNode
 
     def __init__(
         self, random: Random, latency: Callable[[str, str], int], died: Callable[[str], None] = lambda _: None
@@ -72,6 +75,13 @@ class TroubledCluster(Cluster):
             self._die(server, "doom")
         else:
             self._plan(server, node)
+
+    def log(self, server: str) -> list[Entry]:
+        """What has reached a running server since it last lost everything."""
+        if server in self._disks:
+            return [value for key, value in self._disks[server].records.items() if key[0] == "log"]
+        node = self.nodes[server]
+        return node.log if isinstance(node, LoggedNode) else []
 
     def _written(self, server: str, node: Node, token: int) -> None:
         doom = self._dooms.get(server)
