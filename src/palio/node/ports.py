@@ -90,7 +90,10 @@ class FromPeer(Input, frozen=True, gc=False):
 
 
 class Attach(Input, frozen=True, gc=False):
-    """A party is here (again): send it what it has not acknowledged."""
+    """A party is here (again): send it what it has not acknowledged.
+
+    Before that, what a node has for a party that is not here need not be passed on.
+    """
 
     party: str
 

@@ -100,15 +100,15 @@ class Cluster:
         """How many things have happened to servers and parties, for the record."""
         self._highest: dict[tuple[str, object], int] = {}
 
-    def start(self, settings: NodeSettings) -> None:
-        """A server begins, or goes on with what is on its disk."""
+    def start(self, settings: NodeSettings, inputs: Iterable[Input] = ()) -> None:
+        """A server begins, or goes on with what is on its disk; this comes in before anything else does."""
         server = settings.server
         if settings.durable:
             disk = self._disks.setdefault(server, Disk(self.scheduler, self._random))
             self.nodes[server] = self.make_node(settings, disk.read(), self.time(server))
         else:
             self.nodes[server] = self.make_node(settings)
-        self.give(server, ())
+        self.give(server, inputs)
 
     def time(self, server: str) -> int:
         """What a server's clock shows."""

@@ -12,7 +12,8 @@ from palio.sim.patterns_law import LARGE_WINDOW
 
 _FILTERS = ("x any", 'symbol = "A"', 'symbol = "B"', "x >= 2", "x >= 4", "x <= 5", "x >= 2 and x <= 5")
 """Few and broad, so that patterns share filters, cover each other and are met often."""
-_WINDOWS = (0, 0, 30, 300, LARGE_WINDOW)
+_EVERYTHING = "x any; y any; symbol any"
+_WINDOWS = (0, 0, 30, 300, LARGE_WINDOW, LARGE_WINDOW)
 
 
 def pattern_text(random: Random) -> str:
@@ -34,6 +35,10 @@ class _PatternStory(_Story):
     def tell(self, operations: int) -> History:
         """The whole history."""
         window = self.random.choice(_WINDOWS)
+        if self.random.random() < 0.5:
+            for server in self.servers:
+                for number in range(3):
+                    self.step("advertise", text=_EVERYTHING, server=server, party=f"{server}/p{number}")
         return msgspec.structs.replace(super().tell(operations), window=window)
 
     def party(self) -> None:
@@ -54,8 +59,21 @@ class _PatternStory(_Story):
             self.step("advertise", text=advertisement_text(random), **who)
         elif draw < 0.46:
             self.step("unadvertise", text=advertisement_text(random), **who)
+        elif draw < 0.48:
+            self.watch_quietly()
         else:
             self.publish(random.choice([1, 3, 6]))
+
+    def watch_quietly(self) -> None:
+        """Patterns that have spread before anything is published for them: then it is certain what they must find."""
+        self.step("settle")
+        for _ in range(3):
+            server = self.random.choice(self.servers)
+            self.step("subscribe", text=pattern_text(self.random), server=server, party=f"{server}/p0")
+        self.step("settle")
+        self.publish(10)
+        self.step("settle")
+        self.dead.clear()
 
     def publish(self, times: int) -> None:
         """Publications here and there, soon after each other, so that they overtake each other."""

@@ -107,13 +107,15 @@ class Player:
         self._look()
 
     def _start(self, server: str) -> None:
+        """The parties are back at once: else they would miss what comes before they are."""
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
         settings = NodeSettings(server, self.history.architecture, life, links)._replace(
             durable=self.history.durable, window=self.history.window
         )
-        self.cluster.start(settings)
+        parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
+        self.cluster.start(settings, parties)
         self._published[server] = self.cluster.nodes[server].published
 
     def _crash(self, step: Step) -> None:
@@ -152,7 +154,6 @@ class Player:
         missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
         self.epoch.is_disturbed |= bool(missing)
         self.cluster.give(server, [self._wish(server, peer, role) for peer, role in missing])
-        self.cluster.give(server, [ports.Attach(name) for name, p in self.parties.items() if p.server == server])
         for other in list(self.cluster.nodes):  # one of them may die of it
             self.cluster.give(other, [ports.Doubt(server)])
 

@@ -37,11 +37,11 @@ class TroubledCluster(Cluster):
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
-    def start(self, settings: NodeSettings) -> None:
+    def start(self, settings: NodeSettings, inputs: Iterable[Input] = ()) -> None:
         """A server begins, or goes on with what is on its disk; its clock may be another one."""
         if settings.server in self._clocks:
             self._clocks[settings.server].restart(self.scheduler.now)
-        super().start(settings)
+        super().start(settings, inputs)
 
     def crash(self, server: str, *, torn: bool = False) -> bool:
         """A server dies; what waited for it was never taken."""
