@@ -22,7 +22,10 @@ def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row["size"] for row in subscribed] == [100, 200] * len(routing.POPULATIONS)
     assert all(row["told"] > 0 and row["per_second"] > 0 for row in subscribed)
     assert all((row["times_half"] is None) == (row["size"] == 100) for row in subscribed)
-    published = [row for row in rows if row["operation"] != "subscribe"]
+    monitored = [row for row in rows if row["operation"].startswith("publish,")]
+    assert [row["operation"] for row in monitored] == ["publish, plain filters", "publish, patterns"] * 2
+    assert all(row["per_second"] > 0 for row in monitored)
+    published = [row for row in rows if row["operation"] != "subscribe" and row not in monitored]
     assert [row["operation"] for row in published] == ["match alone", "route", "publish at a node"] * 8
     assert all(row["of_matcher"] == 1 for row in published[::3])
 

@@ -70,7 +70,8 @@ def routing(as_json: bool, sizes: str) -> None:
     """A server with full tables: subscriptions a second, and notifications a second beside its index alone.
 
     "told" is how many messages two neighbours get about the subscriptions; "of half" compares with half as many
-    subscriptions; "of the index" with the rate of its single calls. Takes about ten minutes.
+    subscriptions; "of the index" with the rate of its single calls. Patterns have three filters each, beside the same
+    filters as plain subscriptions. Takes about ten minutes.
     """
     from palio.bench.routing import run
 

@@ -37,6 +37,8 @@ class PatternsLaw:
         self._tracked: dict[_Key, _Tracked] = {}
         self._known: dict[NotificationId, Notification] = {}
         """Publications with their envelopes, as they were seen anywhere."""
+        self._remembered: set[NotificationId] = set()
+        """What was published since a server last lost everything."""
         self._judged = 0
 
     def judge(self) -> list[str]:
@@ -66,10 +68,17 @@ class PatternsLaw:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def _judge_order(self, epoch: Epoch) -> Iterator[str]:
-        """What depends on something is after it in the order of publications."""
+        """What depends on something is after it in the order of publications.
+
+        A server that has lost everything does not know any more how late it was, and those that hear from it do not.
+        """
+        if epoch.died:
+            self._remembered.clear()
+            return
+        self._remembered.update(each.id for each in epoch.publications)
         for publication in epoch.publications:
             mine = self._known.get(publication.id)
-            for other in self._oracle.depends_on(publication.id):
+            for other in sorted(self._oracle.depends_on(publication.id) & self._remembered):
                 theirs = self._known.get(other)
                 if mine is not None and theirs is not None and place(mine) <= place(theirs):
                     yield f"{publication.id} depends on {other}, and is not after it in the order of publications"
