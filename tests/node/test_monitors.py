@@ -114,7 +114,7 @@ def test_a_notification_costs_only_the_patterns_that_wait_for_it(monkeypatch: py
     made, asked = node(), []
     for number in range(200):
         ask(made, f"p{number}", ports.Subscribe(Pattern.parse(f"x = {number} then x = {number + 1}")))
-    monkeypatch.setattr("palio.node.monitors.Watch.accepts", lambda watch, _arrival: asked.append(watch.party) or True)
+    monkeypatch.setattr("palio.node.watches.Watch.accepts", lambda watch, _arrival: asked.append(watch.party) or True)
     publish(made, 7)
     assert asked == ["p7"]
 
@@ -295,6 +295,29 @@ def test_with_a_large_window_order_does_not_matter(story: list[Any], pattern: Pa
     assert [
         tuple(one.envelope.id for one in each.notifications if one.envelope) for each in made.release(1_000)
     ] == ideal.found
+
+
+@settings(max_examples=100, deadline=None)
+@given(given_patterns=st.lists(st.tuples(st.booleans(), patterns), max_size=60))
+def test_what_a_party_has_of_many_patterns(given_patterns: list[tuple[bool, Pattern]]) -> None:
+    made = Monitors(ARCHITECTURES["ce"]())
+    held: list[Pattern] = []
+    for number, (is_over, pattern) in enumerate([*((False, p) for p in MANY), *given_patterns]):
+        if is_over:
+            made.unsubscribe("me", pattern)
+            held = [each for each in held if not pattern.covers(each)]
+        else:
+            made.subscribe("me", pattern)
+            if not any(each.covers(pattern) for each in held):
+                held = [*(each for each in held if not pattern.covers(each)), pattern]
+        assert set(made.patterns("me")) == set(held), number
+        assert made.count("me") == len(held)
+    needed = {filter for pattern in held for filter in pattern}
+    assert set(made._router.subscriptions) == needed
+
+
+MANY = [Pattern.parse(f"z = {number} then x = {number % 3}") for number in range(20)]
+"""So many that they are found through an index."""
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from palio.model import Notification
 from palio.node.journal import Journal
-from palio.node.monitors import Found
+from palio.node.watches import Found
 
 Content = Notification | Found
 """What a delivery brings: a notification, or a sequence that matches a pattern."""

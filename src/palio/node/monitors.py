@@ -8,57 +8,16 @@ sequence may begin before its party has subscribed. A notification costs work on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from palio.model import Filter, Notification, Pattern
-from palio.node.holdback import Arrival, HoldBack, Order, order_of
+from palio.node.holdback import Arrival, HoldBack, order_of
 from palio.node.journal import Journal
+from palio.node.watches import Found, PartyWatches, Watch
 from palio.routing.router import Router
 
 MOST_WINDOW = 60_000_000
 """Microseconds: nobody waits longer for what the network has upset."""
-
-
-class Found(NamedTuple):
-    """A sequence that matches a pattern of a party."""
-
-    party: str
-    pattern: Pattern
-    notifications: tuple[Notification, ...]
-
-
-class Watch:
-    """How far a pattern of a party has been met."""
-
-    __slots__ = ("after", "party", "pattern", "since", "taken")
-
-    def __init__(self, party: str, pattern: Pattern, since: int) -> None:
-        self.party = party
-        self.pattern = pattern
-        self.since = since
-        """The first arrival that counts: those before it came before the party subscribed."""
-        self.taken: tuple[Notification, ...] = ()
-        self.after: Order | None = None
-        """The place of what was taken last, in this sequence or the one before."""
-
-    @property
-    def waiting(self) -> Filter:
-        """What is waited for."""
-        return self.pattern.filters[len(self.taken)]
-
-    def accepts(self, arrival: Arrival) -> bool:
-        """Whether an arrival that matches what is waited for is after all that was taken."""
-        return arrival.number >= self.since and (self.after is None or arrival.order > self.after)
-
-    def take(self, arrival: Arrival) -> Found | None:
-        """Take an arrival; what it completes."""
-        self.after = arrival.order
-        taken = (*self.taken, arrival.notification)
-        if len(taken) < len(self.pattern):
-            self.taken = taken
-            return None
-        self.taken = ()
-        return Found(self.party, self.pattern, taken)
 
 
 class Monitors:
@@ -76,7 +35,7 @@ class Monitors:
         self._window = window
         self._held = HoldBack(window, most)
         self._journal = journal
-        self._parties: dict[str, dict[Pattern, Watch]] = {}
+        self._parties: dict[str, PartyWatches] = {}
         self._waiting: dict[Filter, dict[Watch, None]] = {}
         """The watches by what they wait for."""
         self._arrivals = 0
@@ -85,39 +44,46 @@ class Monitors:
 
     def patterns(self, party: str) -> tuple[Pattern, ...]:
         """The patterns of a party, of which none covers another."""
-        return tuple(self._parties.get(party, ()))
+        known = self._parties.get(party)
+        return () if known is None else tuple(known.watches)
 
     def count(self, party: str) -> int:
         """How many patterns a party has."""
-        return len(self._parties.get(party, ()))
+        known = self._parties.get(party)
+        return 0 if known is None else len(known.watches)
 
     def subscribe(self, party: str, pattern: Pattern) -> None:
         """A party wants the sequences that match a pattern; the patterns that it covers are no longer needed.
 
         What is covered by a pattern that the party has makes no difference.
         """
-        if any(each.covers(pattern) for each in self._parties.get(party, ())):
+        known = self._parties.get(party) or PartyWatches()
+        if known.has_broader(pattern):
             return
+        narrower = known.narrower(pattern)
         watch = Watch(party, pattern, self._arrivals)
         self._begin(watch)
         self._keep(watch)
-        for each in [each for each in self._parties[party] if each != pattern and pattern.covers(each)]:
+        for each in narrower:
             self._end(party, each)
 
     def unsubscribe(self, party: str, pattern: Pattern) -> None:
         """Cancel all patterns of a party that are covered, position by position."""
-        for each in [each for each in self._parties.get(party, ()) if pattern.covers(each)]:
+        known = self._parties.get(party)
+        for each in known.narrower(pattern) if known is not None else ():
             self._end(party, each)
 
     def _begin(self, watch: Watch) -> None:
-        self._parties.setdefault(watch.party, {})[watch.pattern] = watch
+        if watch.party not in self._parties:
+            self._parties[watch.party] = PartyWatches()
+        self._parties[watch.party].add(watch)
         for filter in watch.pattern:
             self._router.watch(filter)
         self._waiting.setdefault(watch.waiting, {})[watch] = None
 
     def _end(self, party: str, pattern: Pattern) -> None:
-        watch = self._parties[party].pop(pattern)
-        if not self._parties[party]:
+        watch = self._parties[party].remove(pattern)
+        if not self._parties[party].watches:
             del self._parties[party]
         self._stop_waiting(watch)
         for filter in pattern:

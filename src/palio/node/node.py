@@ -18,7 +18,7 @@ from palio.node.hybrid import HybridClock
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
 from palio.node.mail import Mail
-from palio.node.monitors import MOST_WINDOW, Found, Monitors
+from palio.node.monitors import MOST_WINDOW, Monitors
 from palio.node.ports import (
     Deliver,
     DeliverSequence,
@@ -34,6 +34,7 @@ from palio.node.ports import (
     Send,
 )
 from palio.node.seen import Seen
+from palio.node.watches import Found
 from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES

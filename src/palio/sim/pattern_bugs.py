@@ -10,8 +10,9 @@ from palio.node.holdback import Arrival, HoldBack, order_of
 from palio.node.hybrid import HybridClock
 from palio.node.keeping import Keeping
 from palio.node.mail import Mail
-from palio.node.monitors import Found, Monitors, Watch
+from palio.node.monitors import Monitors
 from palio.node.node import Node
+from palio.node.watches import Found, Watch
 from palio.routing.architectures import AdvertisementForwarding
 from palio.routing.router import MONITORS, Router
 from palio.sim.bugs import Bugs
@@ -92,11 +93,11 @@ def _begun_before_its_subscriber(right: _Right) -> _Right:
     """A party that subscribes for a pattern shares what an equal one of another party has got already."""
 
     def subscribe(monitors: Monitors, party: str, pattern: Pattern) -> None:
-        others = [known[pattern] for known in monitors._parties.values() if pattern in known]
+        others = [known.watches[pattern] for known in monitors._parties.values() if pattern in known.watches]
         had = monitors.patterns(party)
         right(monitors, party, pattern)
         if others and pattern not in had and pattern in monitors.patterns(party):
-            watch = monitors._parties[party][pattern]
+            watch = monitors._parties[party].watches[pattern]
             monitors._stop_waiting(watch)
             watch.taken, watch.after = others[0].taken, others[0].after
             monitors._waiting.setdefault(watch.waiting, {})[watch] = None
@@ -115,7 +116,7 @@ def _second_party_gets_none(right: _Right) -> _Right:
     """A pattern that another party of the server has already is not watched again."""
 
     def subscribe(monitors: Monitors, party: str, pattern: Pattern) -> None:
-        if not any(pattern in known for name, known in monitors._parties.items() if name != party):
+        if not any(pattern in known.watches for name, known in monitors._parties.items() if name != party):
             right(monitors, party, pattern)
 
     return subscribe
