@@ -18,9 +18,10 @@ from palio.model.limits import Limits
 from palio.node import ports
 from palio.node.admission import UnsatisfiableFilterError
 from palio.node.hybrid import HybridClock
-from palio.node.monitors import MOST_WINDOW, Monitors
+from palio.node.monitors import Monitors
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import Deliver, DeliverSequence, Input, Output, Persist, Persisted, Reply, Request
+from palio.node.settings import MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Publish
 from palio.sim.ideal import AccessPoint, Ideal, place

@@ -16,9 +16,6 @@ from palio.node.journal import Journal
 from palio.node.watches import Found, PartyWatches, Watch
 from palio.routing.router import Router
 
-MOST_WINDOW = 60_000_000
-"""Microseconds: nobody waits longer for what the network has upset."""
-
 
 class Monitors:
     """All patterns of a server's parties.

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.links import Down, Event, Links, Received, Refused, Up, Wish
-from palio.link.session import LinkSettings
 from palio.model import Filter, Notification, Pattern
 from palio.model.envelope import Envelope, NotificationId
-from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.node import admission, ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError
 from palio.node.hybrid import HybridClock
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
 from palio.node.mail import Mail
-from palio.node.monitors import MOST_WINDOW, Monitors
+from palio.node.monitors import Monitors
 from palio.node.ports import (
     Deliver,
     DeliverSequence,
@@ -34,40 +32,16 @@ from palio.node.ports import (
     Send,
 )
 from palio.node.seen import Seen
+from palio.node.settings import NodeSettings, check_settings
 from palio.node.watches import Found
 from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.border import Border, Gateway
+from palio.routing.border import Border
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
 
-
-class NodeSettings(NamedTuple):
-    """What a server is."""
-
-    server: str
-    architecture: str
-    incarnation: int = 0
-    """Which life of the server this is; a server that has lost its data begins another."""
-    link: LinkSettings = LinkSettings()
-    guard: bool = False
-    """Whether a party may publish only what it has advertised."""
-    may_act_for: Mapping[str, frozenset[str]] = {}
-    """For whom else a party may subscribe and advertise."""
-    filters_per_party: int = 10_000
-    """Subscriptions (patterns count as one each), and advertisements, that one party may hold at the same time."""
-    limits: Limits = DEFAULT_LIMITS
-    """What a filter, an advertisement or a notification may be."""
-    gateways: Mapping[str, Gateway] = {}
-    """The servers of other networks with which this one may be joined."""
-    window: int = 0
-    """For how many microseconds monitors hold notifications back, to put right what the network upset."""
-    held_back: int = 10_000
-    """How many notifications are held back at most; of more than that within the window the earliest goes before its
-    time."""
-    durable: bool = False
-    """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
+__all__ = ["Node", "NodeSettings"]
 
 
 class _Asked(NamedTuple):
@@ -92,16 +66,9 @@ class Node:
     """
 
     def __init__(self, settings: NodeSettings, records: Iterable[Record] = (), now: int = 0) -> None:
-        architecture = ARCHITECTURES.get(settings.architecture)
-        if architecture is None:
-            names = ", ".join(ARCHITECTURES)
-            raise CallerError(f"architecture: {brief(settings.architecture)} is none of {names}")
-        if not 0 <= settings.window <= MOST_WINDOW:
-            raise CallerError(f"window: {brief(settings.window)} is not between 0 and {MOST_WINDOW:,} microseconds")
-        if settings.held_back < 1:
-            raise CallerError(f"held_back: {brief(settings.held_back)}; it is 1 at least")
+        check_settings(settings)
         self.settings = settings
-        self.router: Router = architecture(settings.server, settings.incarnation)
+        self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.incarnation)
         self.membership = self.router.membership
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
