@@ -30,6 +30,9 @@ lint: $(VENV)/.dev ## Check style, types and layers
 bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 	$(BIN)/palio bench model
 	$(BIN)/palio bench match
+	$(BIN)/palio bench covering
+	$(BIN)/palio bench routing
+	$(BIN)/palio bench sim
 	$(BIN)/palio bench spark --quick
 
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers

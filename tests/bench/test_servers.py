@@ -18,14 +18,20 @@ def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     report = json.loads(result.stdout)
     assert report["benchmark"] == "routing"
     rows = report["results"]
-    subscribed = [row for row in rows if row["operation"] == "subscribe"]
+    tables = ["subscribe", "connect", "unsubscribe"] * 2 + ["subscribe", "hear"]
+    assert [row["operation"] for row in rows if row["neighbours"]] == tables * len(routing.POPULATIONS)
+    assert [row["neighbours"] for row in rows[: len(tables)]] == [2, 3, 3] * 2 + [16, 16]
+    assert all(row["seconds"] > 0 for row in rows[: len(tables)])
+    subscribed = [row for row in rows if row["operation"] == "subscribe" and row["neighbours"] == 2]
     assert [row["size"] for row in subscribed] == [100, 200] * len(routing.POPULATIONS)
     assert all(row["told"] > 0 and row["per_second"] > 0 for row in subscribed)
     assert all((row["times_half"] is None) == (row["size"] == 100) for row in subscribed)
+    connected = [row for row in rows if row["operation"] == "connect"]
+    assert all(0 < row["told"] <= before["told"] for row, before in zip(connected, subscribed, strict=True))
     monitored = [row for row in rows if row["operation"].startswith("publish,")]
     assert [row["operation"] for row in monitored] == ["publish, plain filters", "publish, patterns"] * 2
     assert all(row["per_second"] > 0 for row in monitored)
-    published = [row for row in rows if row["operation"] != "subscribe" and row not in monitored]
+    published = [row for row in rows if not row["neighbours"] and row not in monitored]
     assert [row["operation"] for row in published] == ["match alone", "route", "publish at a node"] * 8
     assert all(row["of_matcher"] == 1 for row in published[::3])
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from palio.errors import CallerError
-from palio.link.frames import Accept, Close, Closed, Data, Frame, Open, Probe, Refuse, Why
+from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
 from palio.link.links import Down, Event, Links, Members, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings
 from palio.node.journal import Journal
@@ -140,6 +140,32 @@ def test_the_end_of_a_link_is_told_until_it_is_known(pair: Pair) -> None:
     assert pair.rome.changes() == [Up, Down]
 
 
+def end_twice(pair: Pair, server: Server, peer: str) -> None:
+    """While no end gets through, a link is ended, another one is asked for, and that is ended, too."""
+    server.links.disconnect(peer, pair.now)
+    server.links.connect(peer, Wish("peer"), pair.now)
+    server.links.disconnect(peer, pair.now)
+
+
+@pytest.mark.parametrize("name", ["milan", "rome"])
+def test_every_end_of_a_link_is_told(pair: Pair, name: str) -> None:
+    end_twice(pair, pair.servers[name], "rome" if name == "milan" else "milan")
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    other = pair.rome if name == "milan" else pair.milan
+    assert other.changes() == [Up, Down]
+
+
+def test_a_link_that_was_ended_before_the_last_one_is_not_just_unknown(pair: Pair) -> None:
+    end_twice(pair, pair.rome, "milan")
+    pair.milan.links.send("rome", [Spread(1)], pair.now)
+    pair.run(lose=Close, until=pair.now)
+    assert {frame.why for frame in pair.lost if isinstance(frame, Close)} == {Why.ENDED}
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    assert "rome" not in pair.milan.links.wishes
+
+
 def test_who_has_ended_a_link_does_not_get_it_back(pair: Pair) -> None:
     pair.rome.links.disconnect("milan", pair.now)
     pair.run()
@@ -158,6 +184,17 @@ def test_a_server_that_forgets_gets_its_link_back(pair: Pair, name: str) -> None
     pair.milan.links.send("rome", [Spread(1)], pair.now)
     pair.run()
     assert pair.rome.got() == [Spread(1)]
+
+
+def test_what_came_before_a_question_is_no_answer_to_it(pair: Pair) -> None:
+    """A server forgets the link while a frame of its former life is still under way."""
+    late = Data((1, "milan", 0), 0, (), 0)
+    pair.forget("rome")
+    pair.milan.links.doubt("rome", pair.now)
+    pair.milan.links.receive("rome", late, pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.changes() == [Up], "it is another link"
 
 
 def test_both_ask_at_once() -> None:
@@ -309,3 +346,55 @@ def test_a_question_is_repeated_less_and_less_often() -> None:
     pair = Pair()
     pair.milan.links.connect("rome", Wish("peer"), 0)
     assert [now for now in range(160) if pair.milan.links.frames(now)] == [0, 10, 30, 70, 110, 150]
+
+
+def test_who_has_opened_the_link_doubts_it_when_the_other_asks_for_one(pair: Pair) -> None:
+    asked = Open((9, "rome", 0), "peer", "as", (("rome", (0, "", 0)),))
+    assert pair.milan.links.receive("rome", asked, pair.now) == []
+    assert ("rome", Probe((1, "milan", 0), pair.now)) in pair.milan.links.frames(pair.now)
+    assert pair.is_linked() == (True, True)
+
+
+def test_who_was_asked_for_the_link_drops_it_when_asked_again(pair: Pair) -> None:
+    asked = Open((9, "milan", 0), "peer", "as", (("milan", (0, "", 0)),))
+    assert pair.rome.links.receive("milan", asked, pair.now) == [Down("milan")]
+    assert pair.is_linked() == (True, False)
+
+
+def test_a_lost_link_is_opened_again_after_a_while(pair: Pair) -> None:
+    assert pair.milan.links.receive("rome", Close((1, "milan", 0), Why.UNKNOWN), pair.now) == [Down("rome")]
+    times = [
+        now
+        for now in range(pair.now, pair.now + 15)
+        if any(isinstance(frame, Open) for _, frame in pair.milan.links.frames(now))
+    ]
+    assert times == [pair.now + 10]
+
+
+def test_the_wish_for_a_lost_link_can_be_given_up(pair: Pair) -> None:
+    pair.milan.links.receive("rome", Close((1, "milan", 0), Why.UNKNOWN), pair.now)
+    assert pair.milan.links.disconnect("rome", pair.now) == []
+    pair.run()
+    assert not [frame for now in range(pair.now, pair.now + 50) for _, frame in pair.milan.links.frames(now)]
+    assert pair.milan.links.deadline is None
+
+
+def test_data_may_overtake_the_answer_but_not_come_out_of_nowhere() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.milan.links.frames(0)
+    assert pair.milan.links.receive("rome", Data((1, "milan", 0), 0, (Spread(1),), 0), 1) == []
+    assert pair.milan.links.frames(1) == []
+    assert pair.milan.links.receive("rome", Data((7, "milan", 0), 0, (Spread(1),), 0), 1) == []
+    assert pair.milan.links.frames(1) == [("rome", Close((7, "milan", 0), Why.UNKNOWN))]
+
+
+def test_a_doubt_is_settled_by_its_answer_and_by_nothing_else(pair: Pair) -> None:
+    stamp = (1, "milan", 0)
+    pair.milan.links.doubt("rome", pair.now)
+    assert pair.milan.links.frames(pair.now) == [("rome", Probe(stamp, pair.now))]
+    for frame in (Data(stamp, 0, (), 0), Known(stamp, pair.now + 1), Known((9, "milan", 0), pair.now)):
+        pair.milan.links.receive("rome", frame, pair.now)
+    assert ("rome", Probe(stamp, pair.now)) in pair.milan.links.frames(pair.now + 10)
+    pair.milan.links.receive("rome", Known(stamp, pair.now), pair.now)
+    assert not [frame for now in range(50) for _, frame in pair.milan.links.frames(pair.now + 11 + now)]

@@ -9,7 +9,7 @@ import pytest
 
 from palio import Advertisement, Filter
 from palio.bench.populations import SUBSCRIPTIONS, advertisements, subscriptions
-from palio.matching import CoveringOrder, covering
+from palio.matching import CoveringOrder, covering, sharing
 from palio.matching.candidates import Entry, Index
 
 Element = Filter | Advertisement
@@ -32,7 +32,8 @@ class CountingIndex(Index):
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CountingIndex, "proposed", 0)
     monkeypatch.setattr(CountingIndex, "in_vain", 0)
-    monkeypatch.setattr(covering, "Index", CountingIndex)
+    for module in (covering, sharing):
+        monkeypatch.setattr(module, "Index", CountingIndex)
 
 
 @pytest.mark.parametrize("population", [*SUBSCRIPTIONS, "advertisements"])

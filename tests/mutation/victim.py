@@ -33,7 +33,8 @@ def main(name: str, path: str) -> int:
     sys.meta_path.insert(0, Finder(name, Path(path).read_text(encoding="utf-8")))
     import pytest  # noqa: PLC0415 (after the finder, so that nothing is loaded too early)
 
-    quick = ["tests/routing", "tests/link", "tests/node"]
+    near = f"tests/{name.split('.')[1]}"  # most are noticed there
+    quick = [near, *(each for each in ("tests/link", "tests/node", "tests/routing") if each != near)]
     if pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *quick]) != 0:
         return 1
     from palio.routing.architectures import ARCHITECTURES  # noqa: PLC0415

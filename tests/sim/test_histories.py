@@ -61,6 +61,31 @@ FOUND: dict[str, tuple[str, int, tuple[Step, ...]]] = {
             Step(0, "connect", "s2", peer="s1"),
         ),
     ),
+    "a link is ended, asked for and ended where no word gets through": (
+        "aa",
+        2071,
+        (
+            Step(0, "connect", "s1", peer="s0"),
+            Step(235, "part", servers=("s1",)),
+            Step(0, "disconnect", "s1", peer="s0"),
+            Step(0, "connect", "s1", peer="s0"),
+            Step(0, "disconnect", "s1", peer="s0"),
+        ),
+    ),
+    "an old frame and a doubt are handled together": (
+        "as",
+        2391,
+        (
+            Step(0, "connect", "s1", peer="s0"),
+            Step(0, "connect", "s2", peer="s1"),
+            Step(0, "connect", "s3", peer="s2"),
+            Step(0, "settle"),
+            Step(0, "slow", "s2", time=150),
+            Step(0, "subscribe", "s0", "s0/p0", "x >= 3"),
+            Step(30, "subscribe", "s3", "s3/p2", "x >= 3"),
+            Step(230, "crash", "s1"),
+        ),
+    ),
 }
 """Small histories that once violated something."""
 
@@ -68,7 +93,7 @@ FOUND: dict[str, tuple[str, int, tuple[Step, ...]]] = {
 @pytest.mark.parametrize("name", FOUND)
 def test_what_was_found_once(name: str) -> None:
     architecture, seed, steps = FOUND[name]
-    history = History(architecture, seed, ("s0", "s1", "s2"), (*steps, Step(0, "settle")))
+    history = History(architecture, seed, ("s0", "s1", "s2", "s3"), (*steps, Step(0, "settle")))
     assert run(history).violations == ()
 
 

@@ -436,8 +436,30 @@ FOUND: dict[str, tuple[str, int, tuple[Step, ...]]] = {
             Step(0, "crash", "s1"),
         ),
     ),
+    "a server dies and forgets that the link was ended before it was asked for again": (
+        "hs",
+        1029,
+        (
+            connect("s1", "s0"),
+            Step(215, "disconnect", "s0", peer="s1"),
+            Step(0, "full", "s1"),
+            Step(30, "connect", "s1", peer="s0"),
+            Step(0, "tear", "s1"),
+        ),
+    ),
+    "a refusal dies with its server": (
+        "as",
+        1831,
+        (
+            connect("s1", "s0"),
+            Step(200, "disconnect", "s0", peer="s1"),
+            publish(server="s1"),
+            connect("s1", "s0"),
+            Step(0, "crash", "s1"),
+        ),
+    ),
 }
-"""Small histories in which a link was missed that no server had taken the wish for."""
+"""Small histories that once violated something."""
 
 
 @pytest.mark.parametrize("name", FOUND)

@@ -1,16 +1,20 @@
 """How fast a server takes subscriptions and notifications when its tables are full.
 
-Subscriptions of a population come one by one, from a thousand parties, into a router with two neighbours that is told
-nothing else; what the neighbours have to be told is worked out after each. Notifications are published by a party, in
-batches, at a node without neighbours, beside calls of its index alone. Patterns have three filters each, and a party
-each; beside them, the same filters as plain subscriptions. Times are the processor's, for one thread.
+Subscriptions of a population come one by one, from a thousand parties, into a router with neighbours; what they have to
+be told is worked out after each. Then another neighbour is connected, and a tenth of the subscriptions cancelled. The
+largest number of subscriptions comes to a router with many neighbours too, once from parties and once from the
+neighbours themselves in turn, so that each has to be told what all but itself hold. Notifications are published by a
+party, in batches, at a node without neighbours, beside calls of its index alone. Patterns have three filters each, and
+a party each; beside them, the same filters as plain subscriptions. Times are the processor's, for one thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from time import process_time
+from typing import NamedTuple
 
 from palio.bench.populations import SUBSCRIPTIONS, subscriptions
 from palio.bench.report import Figure, Report
@@ -20,20 +24,23 @@ from palio.model import Filter, Notification, Pattern
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.messages import Publish
-from palio.routing.router import Profile, Role
+from palio.routing.messages import Publish, Subscribe
+from palio.routing.router import Profile, Role, Router
 
-SIZES = (25_000, 50_000, 100_000)
+SIZES = (50_000, 100_000)
 POPULATIONS = SUBSCRIPTIONS
 _WORKLOADS = ("W1", "W2", "W3", "W4")
 _PATTERNS = "W2"
 """The workload whose filters patterns consist of: stock ticks."""
 _IN_A_PATTERN = 3
 _PARTIES = 1_000
+_FEW_NEIGHBOURS = 2
+_MANY_NEIGHBOURS = 16
+_CANCELLED = 10  # one of so many
 _EVENTS = 2_000
 _BATCH = 100
 _ROUNDS = 3
-_KEYS = ("population", "operation", "size", "per_second", "seconds", "told", "times_half", "of_matcher")
+_KEYS = ("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher")
 
 
 def run(
@@ -63,31 +70,89 @@ def _subscribing(population: str, sizes: Sequence[int], progress: Callable[[str]
     known: dict[int, float] = {}
     for size in sorted(sizes):
         progress(f"{population}, {size:,}: subscriptions")
-        seconds, told = _fill(filters[:size])
-        known[size] = seconds
-        half = known.get(size // 2)
-        yield {
-            "population": population,
-            "operation": "subscribe",
-            "size": size,
-            "per_second": size / seconds,
-            "seconds": seconds,
-            "told": told,
-            "times_half": seconds / half if half else None,
-        }
+        router, chosen = _router(_FEW_NEIGHBOURS), filters[:size]
+        cost = _timed(size, partial(_subscribe, router, chosen))
+        half, known[size] = known.get(size // 2), cost.seconds
+        ratio: dict[str, Figure] = {"times_half": cost.seconds / half if half else None}
+        yield _row(population, "subscribe", size, _FEW_NEIGHBOURS, cost) | ratio
+        cost = _timed(1, partial(_connect, router))
+        yield _row(population, "connect", size, _FEW_NEIGHBOURS + 1, cost)
+        leaving = range(0, size, _CANCELLED)
+        cost = _timed(len(leaving), partial(_unsubscribe, router, chosen, leaving))
+        yield _row(population, "unsubscribe", size, _FEW_NEIGHBOURS + 1, cost)
+    for operation, work in (("subscribe", _subscribe), ("hear", _hear)):
+        progress(f"{population}, {len(filters):,}: {operation}, {_MANY_NEIGHBOURS} neighbours")
+        cost = _timed(len(filters), partial(work, _router(_MANY_NEIGHBOURS), filters))
+        yield _row(population, operation, len(filters), _MANY_NEIGHBOURS, cost)
 
 
-def _fill(filters: Sequence[Filter]) -> tuple[float, int]:
-    """Seconds to take the subscriptions, and how many messages the neighbours get about them."""
+class _Cost(NamedTuple):
+    operations: int
+    seconds: float
+    told: int
+    """Messages for the neighbours."""
+
+
+def _row(population: str, operation: str, size: int, neighbours: int, cost: _Cost) -> dict[str, Figure]:
+    return {
+        "population": population,
+        "operation": operation,
+        "size": size,
+        "neighbours": neighbours,
+        "per_second": cost.operations / cost.seconds,
+        "seconds": cost.seconds,
+        "told": cost.told,
+    }
+
+
+def _router(neighbours: int) -> Router:
     router = ARCHITECTURES["as"]()
-    for peer in ("rome", "bari"):
-        router.connect(peer, Role.PEER)
+    for number in range(neighbours):
+        router.connect(f"n{number}", Role.PEER)
+    return router
+
+
+def _subscribe(router: Router, filters: Sequence[Filter]) -> int:
+    """Parties subscribe in turn; how many messages the neighbours get about it."""
     told = 0
-    begin = process_time()
     for number, filter in enumerate(filters):
         router.subscribe(f"p{number % _PARTIES}", filter)
-        told += sum(len(messages) for _, messages in router.control())
-    return process_time() - begin, told
+        told += _told(router)
+    return told
+
+
+def _hear(router: Router, filters: Sequence[Filter]) -> int:
+    """The neighbours themselves subscribe, in turn."""
+    told = 0
+    peers = list(router.peers)
+    for number, filter in enumerate(filters):
+        router.receive(peers[number % len(peers)], Subscribe(filter))
+        told += _told(router)
+    return told
+
+
+def _connect(router: Router) -> int:
+    router.connect("another", Role.PEER)
+    return _told(router)
+
+
+def _unsubscribe(router: Router, filters: Sequence[Filter], leaving: Iterable[int]) -> int:
+    """Some subscriptions are cancelled by their parties, unless they were replaced by broader ones."""
+    told = 0
+    for number in leaving:
+        router.unsubscribe(f"p{number % _PARTIES}", filters[number])
+        told += _told(router)
+    return told
+
+
+def _told(router: Router) -> int:
+    return sum(len(messages) for _, messages in router.control())
+
+
+def _timed(operations: int, work: Callable[[], int]) -> _Cost:
+    begin = process_time()
+    told = work()
+    return _Cost(operations, process_time() - begin, told)
 
 
 def _publishing(workload: str, size: int) -> Iterator[dict[str, Figure]]:

@@ -69,7 +69,8 @@ def _sizes(given: str) -> list[int]:
 def routing(as_json: bool, sizes: str) -> None:
     """A server with full tables: subscriptions a second, and notifications a second beside its index alone.
 
-    "told" is how many messages two neighbours get about the subscriptions; "of half" compares with half as many
+    "subscribe" is from parties, "hear" from neighbours; "connect" one more neighbour when all are there; "unsubscribe"
+    a tenth. "told" is how many messages the neighbours get about it; "of half" compares with half as many
     subscriptions; "of the index" with the rate of its single calls. Patterns have three filters each, beside the same
     filters as plain subscriptions. Takes about ten minutes.
     """
@@ -275,7 +276,9 @@ _SPARK_TABLES = [
     (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
     (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
 ]
-_ROUTING_TABLE = ("population", "operation", "size", "per_second", "seconds", "told", "times_half", "of_matcher")
+_ROUTING_TABLE = (
+    *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
+)
 _SIMULATION_TABLE = (
     *("architecture", "servers", "parties", "phase", "requests", "server_messages", "deliveries"),
     *("messages_per_second", "peak_mib"),
@@ -290,6 +293,7 @@ _LABELS = {
     "per_second": "a second",
     "of_matcher": "of the\nindex",
     "architecture": "arch",
+    "neighbours": "neigh-\nbours",
     "server_messages": "between\nservers",
     "messages_per_second": "messages/s",
     "peak_mib": "peak\nMiB",

@@ -59,7 +59,16 @@ class Closed(Frame, frozen=True, gc=False):
 
 
 class Probe(Frame, frozen=True, gc=False):
-    """Do you still know this link? Repeated until there is an answer: anything of it, or that it is no more."""
+    """Do you still know this link? Repeated until there is an answer: that it is known, or that it is no more."""
+
+    number: int
+    """Tells the answer from one to an earlier question."""
+
+
+class Known(Frame, frozen=True, gc=False):
+    """The link of a :class:`Probe` is known."""
+
+    number: int
 
 
 class Data(Frame, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from palio.errors import CallerError, LimitError, PeerError, brief
-from palio.link.frames import Accept, Close, Closed, Data, Frame, Open, Probe, Refuse, Why
+from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
 from palio.link.session import LinkSettings, Session
 from palio.routing.messages import Message, Stamp
 
@@ -149,7 +149,8 @@ class Links:
         self._wishes: dict[str, Wish] = {}
         self._reopen: dict[str, int] = {}
         self._opening: dict[str, _Opening] = {}
-        self._closing: dict[str, _Repeated] = {}
+        self._closing: dict[str, dict[Stamp, _Repeated]] = {}
+        """Ends of links that a neighbour has not heard of; while it cannot be reached there may be several."""
         self._links: dict[str, _Link] = {}
         self._last: dict[str, Stamp] = {}
         """The youngest link that each neighbour has opened: older requests are echoes."""
@@ -195,7 +196,7 @@ class Links:
         link = self._links.get(peer)
         self._stirred[peer] = None
         if link is not None and link.doubt is None:
-            link.doubt = _Repeated(Probe(link.session.stamp), now, self._settings)
+            link.doubt = _Repeated(Probe(link.session.stamp, now), now, self._settings)
 
     def _open(self, peer: str, now: int) -> None:
         self._reopen.pop(peer, None)
@@ -212,8 +213,8 @@ class Links:
             if why is Why.ENDED:
                 self._note_end(peer, stamp)
             close = Close(stamp, why)
-            self._closing[peer] = _Repeated(close, now, self._settings)
-            self._keeper.put(("closing", peer), close)
+            self._closing.setdefault(peer, {})[stamp] = _Repeated(close, now, self._settings)
+            self._keeper.put(("closing", peer, stamp), close)
         return [Down(peer)] if link else []
 
     def _note_end(self, peer: str, stamp: Stamp) -> None:
@@ -229,7 +230,7 @@ class Links:
         self._stirred[peer] = None
         match frame:
             case Probe():
-                return self._probed(peer, frame, now)
+                return self._probed(peer, frame)
             case Open():
                 return self._asked(peer, frame, now)
             case Accept():
@@ -240,17 +241,30 @@ class Links:
                 self._replies.append((peer, Closed(frame.session)))
                 return self._closed(peer, frame, now)
             case Closed():
-                closing = self._closing.get(peer)
-                if closing is not None and closing.frame.session == frame.session:
-                    del self._closing[peer]
-                    self._keeper.delete(("closing", peer))
+                self._end_is_known(peer, frame.session)
+                return []
+            case Known():
+                self._settle_doubt(peer, frame)
                 return []
         raise PeerError(f"{brief(peer)} sends a frame that is none: {brief(frame)}")
 
-    def _probed(self, peer: str, frame: Probe, now: int) -> list[Event]:
+    def _end_is_known(self, peer: str, session: Stamp) -> None:
+        closing = self._closing.get(peer, {})
+        if closing.pop(session, None) is not None:
+            self._keeper.delete(("closing", peer, session))
+            if not closing:
+                del self._closing[peer]
+
+    def _settle_doubt(self, peer: str, frame: Known) -> None:
+        """Only the answer settles a doubt: other frames may be older than the question."""
+        link = self._links.get(peer)
+        if link is not None and link.doubt is not None and link.doubt.frame == Probe(frame.session, frame.number):
+            link.doubt = None
+
+    def _probed(self, peer: str, frame: Probe) -> list[Event]:
         link = self._links.get(peer)
         if link is not None and link.session.stamp == frame.session:
-            link.session.acknowledge_soon(now)
+            self._replies.append((peer, Known(frame.session, frame.number)))
         else:
             self._reply_unknown(peer, frame.session)
         return []
@@ -266,7 +280,6 @@ class Links:
         if link.answer is not None:
             link.answer = None
             self._keep_link(peer, link)
-        link.doubt = None
         session = link.session
         messages = session.receive(frame, now)
         if session.is_due(now):
@@ -276,8 +289,9 @@ class Links:
         return [Received(peer, messages)] if messages else []
 
     def _reply_unknown(self, peer: str, session: Stamp) -> None:
+        closing = self._closing.get(peer, {}).get(session)
         why = Why.ENDED if self._ended.get(peer) == session else Why.UNKNOWN
-        self._replies.append((peer, Close(session, why)))
+        self._replies.append((peer, Close(session, why) if closing is None else closing.frame))
 
     def _asked(self, peer: str, frame: Open, now: int) -> list[Event]:
         stamp, link, opening = frame.session, self._links.get(peer), self._opening.get(peer)
@@ -409,8 +423,8 @@ class Links:
                     self._last[peer] = value
                 case ("ended", peer):
                     self._ended[peer] = value
-                case ("closing", peer):
-                    self._closing[peer] = _Repeated(value, now, self._settings)
+                case ("closing", peer, stamp):
+                    self._closing.setdefault(peer, {})[stamp] = _Repeated(value, now, self._settings)
                 case ("link", peer):
                     stamp, role, latency, answer = value
                     repeated = _Repeated(answer, now, self._settings) if answer is not None else None
@@ -452,7 +466,8 @@ class Links:
             if self._planned.get(peer) == time:
                 del self._planned[peer]
                 stirred[peer] = None
-        for peer in [peer for peer, time in self._reopen.items() if time <= now and peer in stirred]:
+        for peer in [peer for peer, time in self._reopen.items() if time <= now]:
+            stirred[peer] = None
             self._open(peer, now)
         due, self._replies = self._replies, []
         for peer in stirred:
@@ -472,9 +487,7 @@ class Links:
         is_calm = link is None or (link.answer is None and link.doubt is None)
         if is_calm and not self._closing and not self._opening:
             return ()
-        found = []
-        if peer in self._closing:
-            found.append(self._closing[peer])
+        found = [*self._closing[peer].values()] if peer in self._closing else []
         if peer in self._opening:
             found.append(self._opening[peer].question)
         if link is not None:

@@ -16,9 +16,10 @@ it is first asked for, and kept up to date from then on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations, combinations_with_replacement, product
 from math import prod
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from palio.matching.dominance import DominanceTree, Place
 from palio.matching.features import (
@@ -49,6 +50,8 @@ _MOST_VIEWS: Final = 8
 _MOST_PLANS: Final = 4096
 _MOST_PLACES: Final = 16
 """Places of one box in a tree."""
+_MOST_DESCRIBED: Final = 1024
+"""Elements whose features are remembered: those that come into one index often come into another right away."""
 _GRAM: Final = 3
 _LONG: Final = 256
 """Characters of text from which on a box is not kept under all pieces of it: they would take too much memory."""
@@ -66,18 +69,24 @@ class Reading:
     """Its strings have a common end, so that one interval holds all of the covered set in reverse."""
 
 
+@lru_cache(_MOST_DESCRIBED)
+def _described(element: Filter | Advertisement) -> tuple[dict[str, Feature], Signature]:
+    features = {name: describe(each) for name, each in element.value_sets().items()}
+    return features, tuple((name, feature.kind) for name, feature in features.items())
+
+
 class Entry(Generic[E]):
     """An element of an order, or one that is asked about, with what indexes need to know of it."""
 
-    __slots__ = ("children", "element", "features", "number", "parent", "signature")
+    __slots__ = ("element", "features", "owner", "signature")
 
-    def __init__(self, element: E, number: int = -1) -> None:
+    def __init__(self, element: E, owner: str = "") -> None:
         self.element: E = element
-        self.number = number
-        self.features: dict[str, Feature] = {name: describe(each) for name, each in element.value_sets().items()}
-        self.signature: Signature = tuple((name, feature.kind) for name, feature in self.features.items())
-        self.parent: Entry[E] | None = None
-        self.children: dict[Entry[E], None] = {}
+        self.owner = owner
+        """Only entries of the same owner find each other: an index of many small sets is one, with few big groups."""
+        self.features: dict[str, Feature]
+        self.signature: Signature
+        self.features, self.signature = _described(element)
 
     def outers(self, name: str, reading: str, in_pairs: bool) -> list[Hulls]:
         """Where to find the ``inners`` of a set that this name's covers: in one of these, interval by interval.
@@ -106,6 +115,9 @@ class Entry(Generic[E]):
         return self.element.value_sets()[name].string
 
 
+N = TypeVar("N", bound=Entry[Any])
+
+
 class _Spec(NamedTuple):
     """How a view is organized: which names by value, and which by interval."""
 
@@ -124,22 +136,22 @@ class _Spec(NamedTuple):
 
 
 _Key = tuple[Boundary, ...]
-_Placed = tuple[Entry[E], int]
+_Placed = tuple[N, int]
 """An entry may be in several places of a tree, one for each of its intervals."""
 
 
-class _View(Generic[E]):
+class _View(Generic[N]):
     """The boxes of a group, in cells by value and in each cell by interval."""
 
     __slots__ = ("_cells", "_lengths", "_spec")
 
     def __init__(self, spec: _Spec) -> None:
         self._spec = spec
-        self._cells: dict[_Key, DominanceTree[_Placed[E]]] = {}
+        self._cells: dict[_Key, DominanceTree[_Placed[N]]] = {}
         self._lengths: dict[int, int] = {}
         """How many cells there are for texts of each length, if cells are by text."""
 
-    def add(self, entry: Entry[E]) -> None:
+    def add(self, entry: N) -> None:
         places = self._stored_places(entry)
         for key in self._chosen(self._keys(entry, is_wide=self._spec.wide), is_stored=True):
             if key not in self._cells:
@@ -148,7 +160,7 @@ class _View(Generic[E]):
             for number, place in enumerate(places):
                 self._cells[key].add((entry, number), place)
 
-    def remove(self, entry: Entry[E]) -> None:
+    def remove(self, entry: N) -> None:
         places = self._stored_places(entry)
         for key in self._keys(entry, is_wide=self._spec.wide):
             cell = self._cells.get(key)
@@ -159,22 +171,24 @@ class _View(Generic[E]):
                     del self._cells[key]
                     self._count_length(key, -1)
 
-    def estimate(self, asked: Entry[E]) -> int:
+    def estimate(self, asked: Entry[Any]) -> int:
         """How many boxes a search may have to consider, leaving intervals aside."""
         return sum(map(self._count, self._chosen(self._keys(asked, is_wide=not self._spec.wide), is_stored=False)))
 
-    def search(self, asked: Entry[E]) -> Iterator[Entry[E]]:
+    def search(self, asked: Entry[Any]) -> Iterator[N]:
         """Boxes among which are all that answer the question, each once."""
-        places = self._asked_places(asked)
+        places = None
         for key in self._chosen(self._keys(asked, is_wide=not self._spec.wide), is_stored=False):
             cell = self._cells.get(key)
             if cell is not None:
+                if places is None:  # only now, as many searches end at the key
+                    places = self._asked_places(asked)
                 for place in places:
                     for entry, _ in cell.search(place):
                         if not self._spec.fews or self._has_all_members(entry, asked):
                             yield entry
 
-    def _has_all_members(self, entry: Entry[E], asked: Entry[E]) -> bool:
+    def _has_all_members(self, entry: Entry[Any], asked: Entry[Any]) -> bool:
         wide, narrow = (entry, asked) if self._spec.wide else (asked, entry)
         for name in self._spec.fews:
             members = wide.features[name].members
@@ -193,10 +207,10 @@ class _View(Generic[E]):
             if not self._lengths[length]:
                 del self._lengths[length]
 
-    def _keys(self, entry: Entry[E], is_wide: bool) -> list[_Key]:
+    def _keys(self, entry: Entry[Any], is_wide: bool) -> list[_Key]:
         """The keys of a box that is on the covering side (``is_wide``) or on the covered one."""
         spec, features = self._spec, entry.features
-        key: _Key = tuple([features[name].members[0] for name in spec.ones])
+        key: _Key = (entry.owner, *[features[name].members[0] for name in spec.ones])
         if spec.few is not None:
             return _value_keys(key, features[spec.few].members, spec.wide, is_wide)
         if spec.part is None:
@@ -226,17 +240,17 @@ class _View(Generic[E]):
             return [min(keys, key=self._count), (*keys[0][:-1], _ANY_GRAM)]
         return keys
 
-    def _stored_places(self, entry: Entry[E]) -> list[Place]:
+    def _stored_places(self, entry: N) -> list[Place]:
         if self._spec.wide:
             return [_ends(outers) for outers in self._outers(entry)]
         return [_ends([entry.inners(*interval) for interval in self._spec.intervals])[::-1]]
 
-    def _asked_places(self, asked: Entry[E]) -> list[Place]:
+    def _asked_places(self, asked: Entry[Any]) -> list[Place]:
         if self._spec.wide:
             return [_ends([asked.inners(*interval) for interval in self._spec.intervals])]
         return [_ends(outers)[::-1] for outers in self._outers(asked)]
 
-    def _outers(self, entry: Entry[E]) -> list[tuple[Hulls, ...]]:
+    def _outers(self, entry: Entry[Any]) -> list[tuple[Hulls, ...]]:
         """The boxes of intervals that a box consists of, or one around all if they are many."""
         for in_pairs in (True, False):
             outers = [entry.outers(*interval, in_pairs) for interval in self._spec.intervals]
@@ -288,29 +302,29 @@ def _substrings(texts: list[str], lengths: dict[int, int]) -> list[str]:
     )
 
 
-class _Group(Generic[E]):
+class _Group(Generic[N]):
     """The boxes of one signature, with views of them."""
 
     __slots__ = ("_made_to_measure", "_views", "entries", "signature")
 
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
-        self.entries: dict[Entry[E], None] = {}
-        self._views: dict[_Spec, _View[E]] = {}
+        self.entries: dict[N, None] = {}
+        self._views: dict[_Spec, _View[N]] = {}
         self._made_to_measure = {True: 0, False: 0}
         """How many of them, for what covers and for what is covered."""
 
-    def add(self, entry: Entry[E]) -> None:
+    def add(self, entry: N) -> None:
         self.entries[entry] = None
         for view in self._views.values():
             view.add(entry)
 
-    def remove(self, entry: Entry[E]) -> None:
+    def remove(self, entry: N) -> None:
         del self.entries[entry]
         for view in self._views.values():
             view.remove(entry)
 
-    def views(self, wanted: Sequence[_Spec]) -> list[_View[E]]:
+    def views(self, wanted: Sequence[_Spec]) -> list[_View[N]]:
         """Views that serve the question, as good as can be had."""
         if any(spec not in self._views for spec in wanted):
             wide = wanted[0].wide
@@ -320,7 +334,7 @@ class _Group(Generic[E]):
                 self._made_to_measure[wide] += 1
         return [self._view(spec) for spec in wanted]
 
-    def _view(self, spec: _Spec) -> _View[E]:
+    def _view(self, spec: _Spec) -> _View[N]:
         if spec not in self._views:
             view = self._views[spec] = _View(spec)
             for entry in self.entries:
@@ -356,7 +370,24 @@ def _specs(shared: Sequence[str], kinds: dict[str, Kind], wide: bool) -> list[_S
     return choices or [spec]
 
 
-class Index(Generic[E]):
+class _Step(Generic[N]):
+    """A group that can hold an answer, and what to ask it."""
+
+    __slots__ = ("_group", "_specs", "_views")
+
+    def __init__(self, group: _Group[N], specs: list[_Spec]) -> None:
+        self._group: _Group[N] = group
+        self._specs = specs
+        self._views: list[_View[N]] | None = None
+
+    def views(self) -> list[_View[N]]:
+        """Views to choose from, made when they are first needed."""
+        if self._views is None:
+            self._views = self._group.views(self._specs)
+        return self._views
+
+
+class Index(Generic[N]):
     """Entries of one class, found by what they may cover or be covered by.
 
     >>> index = Index(Filter)
@@ -366,17 +397,17 @@ class Index(Generic[E]):
     ['x > 3', 'y = 2']
     """
 
-    def __init__(self, kind: type[E]) -> None:
+    def __init__(self, kind: type[Filter] | type[Advertisement]) -> None:
         self._fewer_cover = kind is Filter
         """A filter that covers speaks of fewer names, an advertisement that covers speaks of more."""
-        self._groups: dict[Signature, _Group[E]] = {}
-        self._by_need: dict[Token | None, dict[_Group[E], None]] = {}
+        self._groups: dict[Signature, _Group[N]] = {}
+        self._by_need: dict[Token | None, dict[_Group[N], None]] = {}
         """Each group under one of its names and kinds, the one with fewest others; ``None`` if it has no names."""
-        self._by_offer: dict[Token, dict[_Group[E], None]] = {}
+        self._by_offer: dict[Token, dict[_Group[N], None]] = {}
         """Each group under all the names and kinds that it gets along with."""
-        self._plans: dict[tuple[Signature, bool], list[tuple[_Group[E], list[_Spec]]]] = {}
+        self._plans: dict[tuple[Signature, bool], list[_Step[N]]] = {}
 
-    def add(self, entry: Entry[E]) -> None:
+    def add(self, entry: N) -> None:
         """Add an entry that is not there yet."""
         group = self._groups.get(entry.signature)
         if group is None:
@@ -384,7 +415,7 @@ class Index(Generic[E]):
             self._announce(group)
         group.add(entry)
 
-    def remove(self, entry: Entry[E]) -> None:
+    def remove(self, entry: N) -> None:
         """Remove an entry that is there."""
         group = self._groups[entry.signature]
         group.remove(entry)
@@ -392,21 +423,21 @@ class Index(Generic[E]):
             del self._groups[entry.signature]
             self._withdraw(group)
 
-    def may_cover(self, asked: Entry[E]) -> Iterator[Entry[E]]:
+    def may_cover(self, asked: Entry[Any]) -> Iterator[N]:
         """Entries among which are all that cover the one asked about."""
         return self._search(asked, wide=True)
 
-    def may_be_covered(self, asked: Entry[E]) -> Iterator[Entry[E]]:
+    def may_be_covered(self, asked: Entry[Any]) -> Iterator[N]:
         """Entries among which are all that the one asked about covers."""
         return self._search(asked, wide=False)
 
-    def _search(self, asked: Entry[E], wide: bool) -> Iterator[Entry[E]]:
-        for group, specs in self._plan(asked.signature, wide):
-            views = group.views(specs)
+    def _search(self, asked: Entry[Any], wide: bool) -> Iterator[N]:
+        for step in self._plan(asked.signature, wide):
+            views = step.views()
             best = views[0] if len(views) == 1 else min(views, key=lambda view: view.estimate(asked))
             yield from best.search(asked)
 
-    def _plan(self, signature: Signature, wide: bool) -> list[tuple[_Group[E], list[_Spec]]]:
+    def _plan(self, signature: Signature, wide: bool) -> list[_Step[N]]:
         """The groups that can hold an answer for a signature, and what to ask them."""
         plan = self._plans.get((signature, wide))
         if plan is None:
@@ -414,18 +445,18 @@ class Index(Generic[E]):
                 self._plans.clear()
             is_within = self._fewer_cover is wide
             groups = self._needing_at_most(signature) if is_within else self._offering(signature)
-            plan = [(group, _questions(signature, group.signature, wide, is_within)) for group in groups]
+            plan = [_Step(group, _questions(signature, group.signature, wide, is_within)) for group in groups]
             self._plans[signature, wide] = plan
         return plan
 
-    def _announce(self, group: _Group[E]) -> None:
+    def _announce(self, group: _Group[N]) -> None:
         self._plans.clear()
         need = min(group.signature, key=lambda token: len(self._by_need.get(token, ())), default=None)
         self._by_need.setdefault(need, {})[group] = None
         for token in self._offer(group.signature):
             self._by_offer.setdefault(token, {})[group] = None
 
-    def _withdraw(self, group: _Group[E]) -> None:
+    def _withdraw(self, group: _Group[N]) -> None:
         self._plans.clear()
         for need in (None, *group.signature):
             _discard(self._by_need, need, group)
@@ -436,7 +467,7 @@ class Index(Generic[E]):
         kin = covering_kinds if self._fewer_cover else covered_kinds
         return [(name, other) for name, kind in signature for other in kin(kind)]
 
-    def _needing_at_most(self, signature: Signature) -> list[_Group[E]]:
+    def _needing_at_most(self, signature: Signature) -> list[_Group[N]]:
         """The groups all of whose names and kinds get along with a signature."""
         offer: dict[Token, None] = dict.fromkeys(self._offer(signature))
         return [
@@ -446,7 +477,7 @@ class Index(Generic[E]):
             if all(need in offer for need in group.signature)
         ]
 
-    def _offering(self, signature: Signature) -> list[_Group[E]]:
+    def _offering(self, signature: Signature) -> list[_Group[N]]:
         """The groups that get along with all names and kinds of a signature."""
         if not signature:
             return list(self._groups.values())

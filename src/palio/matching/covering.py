@@ -7,6 +7,7 @@ from typing import Generic, NamedTuple
 
 from palio.errors import CallerError, UnknownElementError, brief
 from palio.matching.candidates import E, Entry, Index
+from palio.matching.sharing import NOBODY, Node, SharedOrder, is_never
 from palio.model.advertisement import Advertisement
 from palio.model.conditions import expect
 from palio.model.filter import Filter
@@ -46,33 +47,32 @@ class CoveringOrder(Generic[E]):
     Elements that are equal (by canonical form) are one; the first that was inserted stands for all. Everything comes
     out in the order of insertion. Asking changes nothing, and what is asked about need not be an element.
 
-    How it works: an index (``candidates.py``) proposes, ``covers`` decides. A second index holds the maximal elements
-    alone, and every other element hangs below one that covers it. So an insertion looks at maximal elements only, and
-    a removal only at what hung below the removed element.
+    How it works: an index (``candidates.py``) proposes, ``covers`` decides. The maximal elements are kept apart
+    (``sharing.py``, with one reader), and every other element hangs below one that covers it. So an insertion looks at
+    maximal elements only, and a removal only at what hung below the removed element.
     """
 
     def __init__(self, kind: type[E], elements: Iterable[E] = ()) -> None:
         if kind not in (Filter, Advertisement):
             raise CallerError(f"an order holds Filter or Advertisement, not {brief(kind)}")
         self._kind: type[E] = kind
-        self._entries: dict[E, Entry[E]] = {}
-        self._maximal: dict[Entry[E], None] = {}
+        self._nodes: dict[E, Node[E]] = {}
         self._inserted = 0
-        self._all: Index[E] = Index(kind)
-        self._tops: Index[E] = Index(kind)
-        """The maximal elements, as ``_maximal``; neither index holds the one that nothing can match."""
-        self._never: Entry[E] | None = None
+        self._all: Index[Node[E]] = Index(kind)
+        self._never: Node[E] | None = None
+        """The one that nothing can match, which the index does not hold."""
+        self._order: SharedOrder[E] = SharedOrder(kind)
         for element in elements:
             self.insert(element)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._nodes)
 
     def __iter__(self) -> Iterator[E]:
-        return (entry.element for entry in self._entries.values())
+        return (node.element for node in self._nodes.values())
 
     def __contains__(self, element: object) -> bool:
-        return isinstance(element, self._kind) and element in self._entries
+        return isinstance(element, self._kind) and element in self._nodes
 
     def __repr__(self) -> str:
         return f"<CoveringOrder of {len(self)} {self._kind.__name__}s, {len(self.maximal())} of them maximal>"
@@ -89,19 +89,16 @@ class CoveringOrder(Generic[E]):
         False
         """
         expect(element, self._kind)
-        if element in self._entries:
+        if element in self._nodes:
             return Change(False, (), ())
-        before = self._alone()
-        entry = self._entries[element] = Entry(element, self._inserted)
+        node = self._nodes[element] = Node(element, self._inserted)
         self._inserted += 1
-        fallen: list[Entry[E]] = []
-        if _is_never(element):
-            self._never = entry
+        if node.is_never:
+            self._never = node
         else:
-            self._all.add(entry)
-            fallen = self._settle(entry)
-        risen = [entry] if entry in self._maximal else []
-        return self._change(before, risen, fallen)
+            self._all.add(node)
+        self._order.bar(node, NOBODY)
+        return self._change()
 
     def remove(self, element: E) -> Change[E]:
         """Take an element out; :class:`~palio.errors.UnknownElementError` if it is not there.
@@ -111,77 +108,31 @@ class CoveringOrder(Generic[E]):
         Change(changed=True, risen=(Filter.parse('x > 5'),), fallen=(Filter.parse('x > 3'),))
         """
         expect(element, self._kind)
-        before = self._alone()
-        entry = self._entries.pop(element, None)
-        if entry is None:
+        node = self._nodes.pop(element, None)
+        if node is None:
             raise UnknownElementError(f"{brief(str(element))} is not in the order; 'in' tells what is")
-        risen: list[Entry[E]] = []
-        fallen: list[Entry[E]] = []
-        if entry is self._never:
+        if node.is_never:
             self._never = None
         else:
-            self._all.remove(entry)
-            if entry.parent is not None:
-                self._hand_over(entry, entry.parent)
-            else:
-                fallen = [entry]
-                risen = self._release(entry)
-        return self._change(before, risen, fallen)
+            self._all.remove(node)
+        self._order.remove(node)
+        return self._change()
 
-    def _settle(self, entry: Entry[E]) -> list[Entry[E]]:
-        """Hang an entry below a maximal one that covers it, or make it maximal; what it tops is returned."""
-        covers = entry.element.covers
-        for other in self._tops.may_cover(entry):
-            if other.element.covers(entry.element):
-                entry.parent = other
-                other.children[entry] = None
-                return []
-        topped = [other for other in self._tops.may_be_covered(entry) if covers(other.element)]
-        for other in topped:
-            self._lower(other)
-            other.parent = entry
-            entry.children[other] = None
-        self._maximal[entry] = None
-        self._tops.add(entry)
-        return topped
-
-    def _lower(self, entry: Entry[E]) -> None:
-        del self._maximal[entry]
-        self._tops.remove(entry)
-
-    def _hand_over(self, entry: Entry[E], parent: Entry[E]) -> None:
-        """Covering is transitive: what hung below a removed entry can hang below the one that covered that."""
-        del parent.children[entry]
-        for child in entry.children:
-            child.parent = parent
-        parent.children.update(entry.children)
-
-    def _release(self, entry: Entry[E]) -> list[Entry[E]]:
-        """Remove a maximal entry; what hung below it looks for another hold, and what finds none has risen."""
-        self._lower(entry)
-        for child in entry.children:
-            child.parent = None
-            self._settle(child)
-        return [child for child in entry.children if child in self._maximal]
-
-    def _alone(self) -> Entry[E] | None:
-        """The entry that nothing can match, if it is maximal, as there is no other."""
-        return self._never if len(self._entries) == 1 else None
-
-    def _change(self, before: Entry[E] | None, risen: list[Entry[E]], fallen: list[Entry[E]]) -> Change[E]:
-        """The entry that nothing can match, alone before or after, is not among the maximal ones of the indexes."""
-        after = self._alone()
-        if before is not after:
-            risen = risen + [entry for entry in (after,) if entry is not None]
-            fallen = fallen + [entry for entry in (before,) if entry is not None]
+    def _change(self) -> Change[E]:
+        """What became maximal, or is so no longer, since this was last asked."""
+        touched = self._order.touched
+        risen = [node for node in touched if node.free and not node.known]
+        fallen = [node for node in touched if node.known and not node.free]
+        for node in touched:
+            node.known = node.free
+        touched.clear()
         return Change(True, _in_order(risen), _in_order(fallen))
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
     def maximal(self) -> tuple[E, ...]:
         """The elements that no other one covers."""
-        alone = self._alone()
-        return (alone.element,) if alone is not None else _in_order(self._maximal)
+        return _in_order(self._order.free)
 
     def covering(self, element: E) -> tuple[E, ...]:
         """The elements that cover the given one; if it is an element, it is among them."""
@@ -209,44 +160,39 @@ class CoveringOrder(Generic[E]):
         """
         return _in_order(self._edge([each for each in self._covered(element) if each.element != element], lower=False))
 
-    def _coverers(self, element: E) -> list[Entry[E]]:
+    def _coverers(self, element: E) -> list[Node[E]]:
         expect(element, self._kind)
-        if _is_never(element):
-            return list(self._entries.values())
+        if is_never(element):
+            return list(self._nodes.values())
         return [each for each in self._all.may_cover(Entry(element)) if each.element.covers(element)]
 
-    def _covered(self, element: E) -> list[Entry[E]]:
+    def _covered(self, element: E) -> list[Node[E]]:
         expect(element, self._kind)
         never = [] if self._never is None else [self._never]
-        if _is_never(element):
+        if is_never(element):
             return never
         covers = element.covers
         return [each for each in self._all.may_be_covered(Entry(element)) if covers(each.element)] + never
 
-    def _edge(self, entries: list[Entry[E]], lower: bool) -> list[Entry[E]]:
-        """The minimal (``lower``) or the maximal ones of some entries."""
-        if len(entries) > 1 and not lower:
-            entries = [entry for entry in entries if entry is not self._never]
-        index = Index(self._kind)
-        edge: dict[Entry[E], None] = {}
-        for entry in entries:
-            above = (each for each in index.may_cover(entry) if each.element.covers(entry.element))
-            below = (each for each in index.may_be_covered(entry) if entry.element.covers(each.element))
+    def _edge(self, nodes: list[Node[E]], lower: bool) -> list[Node[E]]:
+        """The minimal (``lower``) or the maximal ones of some nodes."""
+        if len(nodes) > 1 and not lower:
+            nodes = [node for node in nodes if node is not self._never]
+        index: Index[Node[E]] = Index(self._kind)
+        edge: dict[Node[E], None] = {}
+        for node in nodes:
+            above = (each for each in index.may_cover(node) if each.element.covers(node.element))
+            below = (each for each in index.may_be_covered(node) if node.element.covers(each.element))
             better, worse = (below, above) if lower else (above, below)
             if next(better, None) is not None:
                 continue
             for other in list(worse):
                 del edge[other]
                 index.remove(other)
-            edge[entry] = None
-            index.add(entry)
+            edge[node] = None
+            index.add(node)
         return list(edge)
 
 
-def _is_never(element: Filter | Advertisement) -> bool:
-    """Whether nothing can match; every filter covers such a one. There is no such advertisement."""
-    return isinstance(element, Filter) and not element.is_satisfiable()
-
-
-def _in_order(entries: Iterable[Entry[E]]) -> tuple[E, ...]:
-    return tuple(entry.element for entry in sorted(entries, key=lambda entry: entry.number))
+def _in_order(nodes: Iterable[Node[E]]) -> tuple[E, ...]:
+    return tuple(node.element for node in sorted(nodes, key=lambda node: node.number))

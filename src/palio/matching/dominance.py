@@ -29,13 +29,8 @@ class _Node(Generic[T]):
 
     def __init__(self, items: dict[T, Place], depth: int) -> None:
         self.size = self.built = len(items)
-        self.least: Vector
-        self.most: Vector
-        if len(items) == 1:  # as in most cells of an index
-            ((self.least, self.most),) = items.values()
-        else:
-            self.least = tuple(map(min, zip(*[firsts for firsts, _ in items.values()], strict=True)))
-            self.most = tuple(map(max, zip(*[seconds for _, seconds in items.values()], strict=True)))
+        self.least: Vector = tuple(map(min, zip(*[firsts for firsts, _ in items.values()], strict=True)))
+        self.most: Vector = tuple(map(max, zip(*[seconds for _, seconds in items.values()], strict=True)))
         self.items = items
         self.left: _Node[T] | None = None
         self.right: _Node[T] | None = None
@@ -102,20 +97,24 @@ class DominanceTree(Generic[T]):
     Without coordinates it is a plain set.
     """
 
-    __slots__ = ("_root",)
+    __slots__ = ("_few", "_root")
 
     def __init__(self) -> None:
-        self._root: _Node[T] = _Node({}, 0)
+        self._few: tuple[tuple[T, Place], ...] = ()
+        """All items while they are few: most cells of an index hold one or two, and there are very many cells."""
+        self._root: _Node[T] | None = None
 
     def __len__(self) -> int:
-        return self._root.size
+        return len(self._few) if self._root is None else self._root.size
 
     def add(self, what: T, place: Place) -> None:
         """Add an item that is not there yet."""
-        if not self._root.size:
-            self._root = _Node({what: place}, 0)
+        if self._root is None:
+            self._few = (*self._few, (what, place))
+            if len(self._few) > _LEAF:
+                self._root, self._few = _Node(dict(self._few), 0), ()
             return
-        path = self._path(place)
+        path = self._path(self._root, place)
         for node in path:
             if node.size:
                 node.widen(*place)
@@ -130,7 +129,11 @@ class DominanceTree(Generic[T]):
 
     def remove(self, what: T, place: Place) -> bool:
         """Remove an item from the place where it was added; whether it was there."""
-        path = self._path(place)
+        if self._root is None:
+            known = len(self._few)
+            self._few = tuple([item for item in self._few if item[0] != what])
+            return len(self._few) < known
+        path = self._path(self._root, place)
         if path[-1].items.pop(what, None) is None:
             return False
         for node in path:
@@ -144,6 +147,11 @@ class DominanceTree(Generic[T]):
     def search(self, place: Place) -> Iterator[T]:
         """The items none of whose first coordinates is above, and none of whose second ones is below, these."""
         firsts, seconds = place
+        if self._root is None:
+            for what, (its_firsts, its_seconds) in self._few:
+                if not any(map(gt, its_firsts, firsts)) and not any(map(lt, its_seconds, seconds)):
+                    yield what
+            return
         nodes = [self._root]
         while nodes:
             node = nodes.pop()
@@ -156,8 +164,9 @@ class DominanceTree(Generic[T]):
                     if not any(map(gt, its_firsts, firsts)) and not any(map(lt, its_seconds, seconds)):
                         yield what
 
-    def _path(self, place: Place) -> list[_Node[T]]:
-        path = [self._root]
+    @staticmethod
+    def _path(root: _Node[T], place: Place) -> list[_Node[T]]:
+        path = [root]
         while path[-1].left is not None:
             path.append(path[-1].child(place))
         return path

@@ -410,8 +410,7 @@ class Node:
             return False
         is_new = self.seen.is_new(id.origin, id.incarnation, id.sequence)
         if is_new and self._keeping:
-            state = self.seen.state(id.origin, id.incarnation)
-            self._keeping.journal.put(("seen", id.origin, id.incarnation), state)
+            self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
         return is_new
 
     # -- what goes out -------------------------------------------------------------------------------------------------

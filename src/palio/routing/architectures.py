@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from palio.errors import CallerError
-from palio.model import Filter
+from palio.model import Advertisement, Filter
 from palio.routing.general import AdvertisingGeneral, General
 from palio.routing.messages import Advertise, Control, Publish, Unadvertise
 from palio.routing.router import Role, Router
+from palio.routing.table import Table
 
 
 class Centralized(Router):
@@ -103,6 +104,10 @@ class AdvertisementForwarding(_Acyclic):
 
     name = "aa"
 
+    def __init__(self, server: str = "", incarnation: int = 0) -> None:
+        super().__init__(server, incarnation)
+        self.subscriptions = Table(Filter, self.is_wanted_beyond)
+
     def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002
         """All do."""
         return True
@@ -111,11 +116,15 @@ class AdvertisementForwarding(_Acyclic):
         """A neighbour needs only what something advertised on its side is relevant to."""
         return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
 
+    def reconsider(self, peer: str, advertisement: Advertisement) -> None:
+        """An advertisement has come from a neighbour, or is gone; it matters to the filters that it is relevant to."""
+        self.subscriptions.reconsider(peer, advertisement.relevant_to)
+
     def receive(self, peer: str, message: Control) -> None:
         """What a neighbour advertises changes what it needs to know."""
         super().receive(peer, message)
         if isinstance(message, Advertise | Unadvertise):
-            self.subscriptions.reconsider(peer)
+            self.reconsider(peer, message.advertisement)
 
 
 class Flooding(_Acyclic):

@@ -105,6 +105,7 @@ class General(Router):
 
     def __init__(self, server: str, incarnation: int = 0) -> None:
         super().__init__(server, incarnation)
+        self.subscriptions = Table(Filter, self.is_wanted_beyond)
         self.topology = Topology(server, incarnation)
         self._wanted: _Sources[Filter] = _Sources(Filter, self._is_wanted_behind, self.subscriptions)
         self._offered: _Sources[Advertisement] = _Sources(Advertisement, self._is_behind, self.advertisements)
@@ -118,6 +119,10 @@ class General(Router):
 
     def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
         """All do, of some sources."""
+        return True
+
+    def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:  # noqa: ARG002
+        """Whether a filter is of use to another network."""
         return True
 
     # -- what is known of sources --------------------------------------------------------------------------------------

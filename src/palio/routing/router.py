@@ -11,6 +11,7 @@ import msgspec
 
 from palio.errors import CallerError, PeerError, brief
 from palio.matching import FilterIndex
+from palio.matching.candidates import Entry, Index
 from palio.model import Advertisement, Filter, Notification
 from palio.routing.antichain import Antichain
 from palio.routing.membership import Membership
@@ -57,12 +58,9 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     """The filters of patterns that it matches."""
 
 
-class _Party:
-    __slots__ = ("advertisements", "filters")
-
-    def __init__(self) -> None:
-        self.filters = Antichain(Filter)
-        self.advertisements = Antichain(Advertisement)
+class _Party(NamedTuple):
+    filters: Antichain[Filter]
+    advertisements: Antichain[Advertisement]
 
 
 class Router(ABC):
@@ -80,10 +78,12 @@ class Router(ABC):
         self.membership = Membership(server, incarnation)
         self.topology: Topology | None = None
         """What is known of the network, where it may have any shape."""
-        self.subscriptions: Table[Filter] = Table(Filter, self.is_wanted_beyond)
+        self.subscriptions: Table[Filter] = Table(Filter)
         self.advertisements: Table[Advertisement] = Table(Advertisement)
         self.peers: dict[str, Role] = {}
         self._parties: dict[str, _Party] = {}
+        self._held_filters: Index[Entry[Filter]] = Index(Filter)
+        self._held_advertisements: Index[Entry[Advertisement]] = Index(Advertisement)
         self._index = FilterIndex()
         self._slots: dict[Filter, int] = {}
         self._targets: dict[int, str | Holders] = {}
@@ -105,10 +105,6 @@ class Router(ABC):
     def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002 (most do not)
         """Whether advertisements are passed on to such a neighbour."""
         return False
-
-    def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:  # noqa: ARG002 (most do not look)
-        """Whether a filter is of use to a neighbour that hears subscriptions."""
-        return True
 
     @abstractmethod
     def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:
@@ -163,8 +159,8 @@ class Router(ABC):
         """What a party holds here; the monitors hold filters that may cover each other."""
         if party == MONITORS:
             return Profile(tuple(self._watched), ())
-        known = self._parties.get(party) or _Party()
-        return Profile(tuple(known.filters), tuple(known.advertisements))
+        known = self._parties.get(party)
+        return Profile((), ()) if known is None else Profile(tuple(known.filters), tuple(known.advertisements))
 
     def take_out(self, party: str) -> Profile:
         """Remove a party with all that it holds."""
@@ -173,7 +169,10 @@ class Router(ABC):
             self._end(filter, party)
         for advertisement in profile.advertisements:
             self._withdraw(advertisement, party)
-        self._parties.pop(party, None)
+        known = self._parties.pop(party, None)
+        if known is not None:
+            known.filters.clear()
+            known.advertisements.clear()
         return profile
 
     def put_in(self, party: str, profile: Profile) -> None:
@@ -225,7 +224,9 @@ class Router(ABC):
     def _party(self, name: str) -> _Party:
         found = self._parties.get(name)
         if found is None:
-            found = self._parties[name] = _Party()
+            found = self._parties[name] = _Party(
+                Antichain(name, self._held_filters), Antichain(name, self._held_advertisements)
+            )
         return found
 
     def _forget_if_empty(self, name: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from typing import Generic, NamedTuple
 
 from palio.errors import InternalError
 from palio.matching.candidates import E
-from palio.matching.covering import CoveringOrder
+from palio.matching.sharing import EVERYBODY, NOBODY, Node, SharedOrder
 
 
 class Holders:
@@ -19,9 +20,9 @@ class Holders:
         self.parties: dict[str, None] = {}
         self.peers: dict[str, None] = {}
 
-    def has_other_than(self, peer: str) -> bool:
-        """Whether anyone but this neighbour holds the element."""
-        return bool(self.parties) or len(self.peers) > (peer in self.peers)
+    def only_peer(self) -> str | None:
+        """The neighbour that alone holds the element."""
+        return next(iter(self.peers)) if len(self.peers) == 1 and not self.parties else None
 
     def __bool__(self) -> bool:
         return bool(self.parties) or bool(self.peers)
@@ -35,34 +36,14 @@ class Update(NamedTuple, Generic[E]):
     ended: tuple[E, ...]
 
 
-class _Side(Generic[E]):
-    """What one neighbour should know, and what it was told."""
+class _Row(Holders):
+    """The holders of an element, and the neighbours (as bits) for which it is not meant."""
 
-    __slots__ = ("order", "told", "tops", "touched")
+    __slots__ = ("unmeant",)
 
-    def __init__(self, kind: type[E]) -> None:
-        self.order: CoveringOrder[E] = CoveringOrder(kind)
-        self.tops: dict[E, None] = {}
-        """The maximal elements of the order."""
-        self.told: dict[E, None] = {}
-        self.touched: dict[E, None] = {}
-        """What may have to be told, or taken back."""
-
-    def put(self, element: E) -> None:
-        change = self.order.insert(element)
-        self._note(change.risen, change.fallen)
-
-    def take(self, element: E) -> None:
-        change = self.order.remove(element)
-        self._note(change.risen, change.fallen)
-
-    def _note(self, risen: tuple[E, ...], fallen: tuple[E, ...]) -> None:
-        for element in fallen:
-            del self.tops[element]
-            self.touched[element] = None
-        for element in risen:
-            self.tops[element] = None
-            self.touched[element] = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.unmeant: int = NOBODY
 
 
 class Table(Generic[E]):
@@ -84,21 +65,24 @@ class Table(Generic[E]):
     def __init__(self, kind: type[E], is_meant_for: Callable[[str, E], bool] | None = None) -> None:
         self._kind: type[E] = kind
         self._is_meant_for: Callable[[str, E], bool] | None = is_meant_for
-        self._holders: dict[E, Holders] = {}
-        self._sides: dict[str, _Side[E]] = {}
+        self._rows: dict[E, _Row] = {}
         self._by_peer: dict[str, dict[E, None]] = {}
-        self._touched: dict[str, None] = {}
-        """Neighbours that may have to be told something."""
+        self._bits: dict[str, int] = {}
+        """The neighbours that are told: readers of the order, each a bit in the masks of its nodes."""
+        self._order: SharedOrder[E] | None = None
+        """Made for the first neighbour that is told; a node's ``known`` are the neighbours that were told of it."""
+        self._nodes: dict[E, Node[E]] = {}
+        """The elements as the order has them, and those that nobody holds any more until the next updates."""
 
     def __len__(self) -> int:
-        return len(self._holders)
+        return len(self._rows)
 
     def __iter__(self) -> Iterator[E]:
-        return iter(self._holders)
+        return iter(self._rows)
 
     def holders(self, element: E) -> Holders:
         """Who holds an element of the table."""
-        return self._holders[element]
+        return self._rows[element]
 
     def held_by(self, peer: str) -> Mapping[E, None]:
         """What a neighbour holds, in the order in which it came; to be looked at only."""
@@ -106,49 +90,88 @@ class Table(Generic[E]):
 
     def told_to(self, peer: str) -> tuple[E, ...]:
         """What a neighbour was told and not told to forget."""
-        return tuple(self._sides[peer].told)
+        bit = self._bits[peer]
+        return tuple([element for element, node in self._nodes.items() if node.known & bit])
 
     # -- neighbours that are told --------------------------------------------------------------------------------------
 
     def open(self, peer: str) -> None:
         """From now on a neighbour is told; at first all that it has to know."""
-        if peer in self._sides:
+        if peer in self._bits:
             raise InternalError(f"{peer} is told already")
-        self._sides[peer] = _Side(self._kind)
-        for element in self._holders:
-            self._place(element, peer)
+        bit = next(1 << number for number in count() if 1 << number not in self._bits.values())
+        self._bits[peer] = bit
+        if self._is_meant_for is not None:
+            for element, row in self._rows.items():
+                row.unmeant |= NOBODY if self._is_meant_for(peer, element) else bit
+        if self._order is None:
+            self._order = SharedOrder(self._kind)
+            for element, row in self._rows.items():
+                self._place(element, row)
+        else:
+            self._align(self._order, bit, [each for each, row in self._rows.items() if self._barred(row) & bit])
+            self._order.touched.update(dict.fromkeys(node for node in self._order.free if node.free & bit))
 
     def close(self, peer: str) -> None:
         """A neighbour is told no longer."""
-        self._sides.pop(peer, None)
+        bit = self._bits.pop(peer, NOBODY)
+        if self._order is not None and bit:
+            self._order.show_all(self._nodes.values(), bit)
+            for row in self._rows.values():
+                row.unmeant &= ~bit
+            for node in self._nodes.values():
+                node.known &= ~bit
 
-    def reconsider(self, peer: str) -> None:
-        """What is meant for a neighbour has changed."""
-        for element in self._holders:
-            self._place(element, peer)
+    def reconsider(self, peer: str, may_matter: Callable[[E], bool] = lambda _: True) -> None:
+        """What is meant for a neighbour has changed, for certain elements at most."""
+        if self._order is None or self._is_meant_for is None:
+            return
+        bit = self._bits[peer]
+        changed = []
+        for element, row in self._rows.items():
+            if may_matter(element) and self._is_meant_for(peer, element) is bool(row.unmeant & bit):
+                row.unmeant ^= bit
+                changed.append(element)
+        self._align(self._order, bit, changed)
+
+    def _align(self, order: SharedOrder[E], bit: int, changed: list[E]) -> None:
+        """See to it that a neighbour sees in the order what it should, after that has changed for some elements.
+
+        If it has changed for most of them, it is quicker to begin with everything, or with nothing.
+        """
+        if 2 * len(changed) > len(self._rows):
+            unseen = sum(bool(self._barred(row) & bit) for row in self._rows.values())
+            (order.hide_all if 2 * unseen > len(self._rows) else order.show_all)(self._nodes.values(), bit)
+            changed = list(self._rows)
+        for element in changed:
+            self._place(element, self._rows[element])
 
     @property
     def is_touched(self) -> bool:
         """Whether a neighbour may have to be told something."""
-        return bool(self._touched)
+        return self._order is not None and bool(self._order.touched)
 
     def updates(self) -> list[Update[E]]:
         """What has to be told now, by neighbour; it counts as told."""
-        if not self._touched:
+        if self._order is None or not self._order.touched:
             return []
-        touched, self._touched = self._touched, {}
-        found = []
-        for peer, side in self._sides.items():
-            if peer in touched:
-                begun = tuple(each for each in side.touched if each in side.tops and each not in side.told)
-                ended = tuple(each for each in side.touched if each in side.told and each not in side.tops)
-                side.touched.clear()
-                side.told.update(dict.fromkeys(begun))
-                for each in ended:
-                    del side.told[each]
-                if begun or ended:
-                    found.append(Update(peer, begun, ended))
-        return found
+        everybody = sum(self._bits.values())
+        lists: dict[int, tuple[list[E], list[E]]] = {bit: ([], []) for bit in self._bits.values()}
+        for node in self._order.touched:
+            free, known = node.free & everybody, node.known
+            if free != known:
+                node.known = free
+                for bit, (begun, ended) in lists.items():
+                    if (free ^ known) & bit:
+                        (begun if free & bit else ended).append(node.element)
+            if node.barred == EVERYBODY:
+                del self._nodes[node.element]
+        self._order.touched.clear()
+        return [
+            Update(peer, tuple(begun), tuple(ended))
+            for peer, (begun, ended) in zip(self._bits, lists.values(), strict=True)
+            if begun or ended
+        ]
 
     # -- holders -------------------------------------------------------------------------------------------------------
 
@@ -163,41 +186,52 @@ class Table(Generic[E]):
 
     def remove_party(self, element: E, party: str) -> bool:
         """A party holds an element no longer; whether nobody does now."""
-        del self._holders[element].parties[party]
-        return self._removed(element)
+        row = self._rows[element]
+        del row.parties[party]
+        return self._removed(element, row)
 
     def remove_peer(self, element: E, peer: str) -> bool:
         """A neighbour holds an element no longer; whether nobody does now."""
         del self._by_peer[peer][element]
-        del self._holders[element].peers[peer]
-        return self._removed(element)
+        row = self._rows[element]
+        del row.peers[peer]
+        return self._removed(element, row)
 
     def _add(self, element: E, name: str, *, is_peer: bool) -> bool:
-        holders = self._holders.get(element)
-        is_new = holders is None
-        if holders is None:
-            holders = self._holders[element] = Holders()
-        (holders.peers if is_peer else holders.parties)[name] = None
-        self._place_everywhere(element)
+        row = self._rows.get(element)
+        is_new = row is None
+        if row is None:
+            row = self._rows[element] = self._new_row(element)
+        (row.peers if is_peer else row.parties)[name] = None
+        self._place(element, row)
         return is_new
 
-    def _removed(self, element: E) -> bool:
-        self._place_everywhere(element)
-        if self._holders[element]:
+    def _removed(self, element: E, row: _Row) -> bool:
+        if row:
+            self._place(element, row)
             return False
-        del self._holders[element]
+        del self._rows[element]
+        if self._order is not None:
+            node = self._nodes[element]
+            self._order.remove(node)
+            self._order.touched[node] = None
         return True
 
-    def _place_everywhere(self, element: E) -> None:
-        for peer in self._sides:
-            self._place(element, peer)
+    def _new_row(self, element: E) -> _Row:
+        row = _Row()
+        if self._is_meant_for is not None:
+            row.unmeant = sum(bit for peer, bit in self._bits.items() if not self._is_meant_for(peer, element))
+        return row
 
-    def _place(self, element: E, peer: str) -> None:
-        """See to it that the element is among those for the neighbour if it should be, and only then."""
-        side = self._sides[peer]
-        should_be = self._holders[element].has_other_than(peer) and (
-            self._is_meant_for is None or self._is_meant_for(peer, element)
-        )
-        if should_be is not (element in side.order):
-            (side.put if should_be else side.take)(element)
-            self._touched[peer] = None
+    def _place(self, element: E, row: _Row) -> None:
+        """See to it that just those neighbours see the element in the order that should."""
+        if self._order is not None:
+            node = self._nodes.get(element)
+            if node is None:
+                node = self._nodes[element] = Node(element)
+            self._order.bar(node, self._barred(row))
+
+    def _barred(self, row: _Row) -> int:
+        """The neighbours that need not know of an element: it is not meant for them, or nobody else holds it."""
+        peer = row.only_peer()
+        return row.unmeant if peer is None else row.unmeant | self._bits.get(peer, NOBODY)

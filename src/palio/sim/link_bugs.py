@@ -183,8 +183,8 @@ def _only_the_latest_is_remembered(_right: _Right) -> _Right:
     """What comes in another order than it was published in counts as known, whoever has published it."""
 
     def is_new(seen: Seen, _origin: str, _incarnation: int, sequence: int) -> bool:
-        latest, _ = seen._origins.get(("", 0), (-1, 0))
-        seen._origins["", 0] = max(latest, sequence), 0
+        latest = seen._latest.get(("", 0), -1)
+        seen._latest["", 0] = max(latest, sequence)
         return sequence > latest
 
     return is_new

@@ -48,6 +48,9 @@ class LinksLaw:
                 self._wishes[step.server, step.peer] = None
             else:
                 self._forget(step.server, step.peer)
+        for step in self._steps:
+            if step.do == "disconnect" and not {step.server, step.peer}.isdisjoint(self._player.epochs[-2].crashed):
+                self._forget(step.server, step.peer)  # who has forgotten that end may take it for one of the new link
 
     def _forget(self, server: str, peer: str) -> None:
         self._wishes.pop((server, peer), None)
@@ -70,9 +73,12 @@ class LinksLaw:
             if not any(good in reason for good in _GOOD_REASONS)
         ]
         problems += self._missing(links)
-        if not self._player.epochs[-2].died:  # a server that has forgotten everything is a reason for much
+        epoch = self._player.epochs[-2]
+        # A server that has forgotten everything, or what was being opened, is a reason for much.
+        if not epoch.died and not (epoch.crashed and self._steps):
             problems += [*self._changed(links), *self._parted(links), *self._closing(ups)]
-        problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
+        if not epoch.crashed or len(self._steps) < 2:
+            problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
         self._links = links
         return problems
 

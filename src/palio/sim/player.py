@@ -130,6 +130,7 @@ class Player:
         self._tick()
         self.waiting = {key: step for key, step in self.waiting.items() if step.server != server}
         if self.history.durable and not is_lost:
+            self.epoch.crashed.add(server)
             return
         self._lives[server] += 1
         self.epoch.is_disturbed = True

@@ -120,5 +120,8 @@ class Epoch:
         self.is_busy = False
         """Whether parties changed what they hold."""
         self.died: set[str] = set()
+        """Servers that died and forgot everything."""
+        self.crashed: set[str] = set()
+        """Servers that died and kept what was on their disks."""
         self.first_delivery = 0
         self.first_hop = 0

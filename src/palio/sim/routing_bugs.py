@@ -8,12 +8,13 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
+from palio.matching.sharing import Node, SharedOrder
 from palio.model import Filter, Notification
 from palio.routing.antichain import Antichain
 from palio.routing.architectures import AdvertisementForwarding, Flooding, Hierarchical, SubscriptionForwarding
 from palio.routing.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Role, Route, Router
-from palio.routing.table import Holders, Table, Update, _Side
+from palio.routing.table import Holders, Table, Update
 from palio.sim.bugs import TREES, Bugs
 
 BUGS = Bugs()
@@ -23,18 +24,16 @@ _Told = list[tuple[str, list[Control]]]
 # -- what neighbours are told ------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(_Side, "take", TREES)
-def _not_restored(_right: _Right) -> _Right:
+@BUGS.plant(SharedOrder, "remove", TREES)
+def _not_restored(right: _Right) -> _Right:
     """What a cancelled filter had covered is not told again."""
 
-    def take(side: _Side[Any], element: Any) -> None:
-        change = side.order.remove(element)
-        for each in change.fallen:
-            del side.tops[each]
-            side.touched[each] = None
-        side.tops.update(dict.fromkeys(change.risen))
+    def remove(order: SharedOrder[Any], node: Node[Any]) -> None:
+        touched = dict(order.touched)
+        right(order, node)
+        order.touched = {**touched, node: None}
 
-    return take
+    return remove
 
 
 @BUGS.plant(Hierarchical, "control", ("hs",))
@@ -70,11 +69,13 @@ def _covering_reversed(_right: _Right) -> _Right:
 
     def updates(table: Table[Any]) -> list[Update[Any]]:
         found = []
-        for peer, side in table._sides.items():
-            narrow = {each: None for each in side.order if len(side.order.covered_by(each)) == 1}
-            begun = tuple(each for each in narrow if each not in side.told)
-            ended = tuple(each for each in side.told if each not in narrow)
-            side.told = narrow
+        for peer, bit in table._bits.items():
+            seen = [node for node in table._nodes.values() if not node.barred & bit]
+            narrow = [node for node in seen if sum(node.element.covers(each.element) for each in seen) == 1]
+            begun = tuple(node.element for node in narrow if not node.known & bit)
+            ended = tuple(node.element for node in table._nodes.values() if node.known & bit and node not in narrow)
+            for node in table._nodes.values():
+                node.known = node.known | bit if node in narrow else node.known & ~bit
             if begun or ended:
                 found.append(Update(peer, begun, ended))
         return found
@@ -82,10 +83,10 @@ def _covering_reversed(_right: _Right) -> _Right:
     return updates
 
 
-@BUGS.plant(Holders, "has_other_than", ("as", "aa"))
+@BUGS.plant(Holders, "only_peer", ("as", "aa"))
 def _no_split_horizon(_right: _Right) -> _Right:
     """A neighbour is told what only itself holds."""
-    return lambda holders, _peer: bool(holders)
+    return lambda _holders: None
 
 
 @BUGS.plant(Router, "control", TREES, ("none", "weather"))
@@ -216,9 +217,10 @@ def _narrower_not_replaced(_right: _Right) -> _Right:
     """A party keeps its narrower filters beside a broader one."""
 
     def add(held: Antichain[Any], element: Any) -> tuple[Any, ...] | None:
-        if held._covering(element):
+        asked = held._asked(element)
+        if held._is_covered(element, asked):
             return None
-        held._held[element] = None
+        held._put(element, asked)
         return ()
 
     return add
@@ -229,10 +231,7 @@ def _only_equal_is_cancelled(_right: _Right) -> _Right:
     """A party's unsubscription cancels an equal filter only, and not what it covers."""
 
     def remove(held: Antichain[Any], element: Any) -> tuple[Any, ...]:
-        if element not in held:
-            return ()
-        del held._held[element]
-        return (element,)
+        return held._take((element,) if element in held else ())
 
     return remove
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from palio.model import Notification
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
 from palio.node.node import Node
 from palio.node.ports import Input, Output, Persist, Send
+from palio.routing.messages import Publish
 from palio.sim.bugs import Bugs
 from palio.sim.disk import Batch, Disk
 from palio.sim.queue import Queue
@@ -150,10 +150,11 @@ def _queue_outlives_the_server(right: _Right) -> _Right:
 def _one_clock_for_all(right: _Right) -> _Right:
     """What was published later than it is now, by the clock of another server, is thrown away."""
 
-    def forward(node: Node, notification: Notification, source: str | None) -> None:
+    def forward(node: Node, message: Publish, source: str | None) -> None:
+        envelope = message.notification.envelope
         now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=node._now)
-        if source is None or (notification.envelope is not None and notification.envelope.published <= now):
-            right(node, notification, source)
+        if source is None or (envelope is not None and envelope.published <= now):
+            right(node, message, source)
 
     return forward
 
@@ -163,14 +164,14 @@ def _time_for_a_number(right: _Right) -> _Right:
     """What was published earlier than the latest of its server, by that server's clock, counts as known."""
     latest: dict[tuple[Node, str], datetime] = {}
 
-    def forward(node: Node, notification: Notification, source: str | None) -> None:
-        envelope = notification.envelope
+    def forward(node: Node, message: Publish, source: str | None) -> None:
+        envelope = message.notification.envelope
         if source is not None and envelope is not None:
             key = node, envelope.id.origin
             if envelope.published < latest.get(key, envelope.published):
                 return
             latest[key] = envelope.published
-        right(node, notification, source)
+        right(node, message, source)
 
     return forward
 
