@@ -40,6 +40,7 @@ def _errors_in_a_line() -> Iterator[None]:
 
 @sim.command(epilog="Example:  palio sim check --seeds 500 --arch hs,as")
 @click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, help="How many, beginning with 0.")
+@click.option("--suite", metavar="NAME", default="trees", show_default=True, help="What happens: trees, patterns.")
 @click.option("--arch", metavar="NAMES", help="Architectures, with commas.  [default: ce,hs,as,aa,nf]")
 @click.option(
     "--faults",
@@ -60,6 +61,7 @@ def _errors_in_a_line() -> Iterator[None]:
 def check(  # noqa: PLR0913 (one for each option)
     *,
     seeds: int,
+    suite: str,
     arch: str | None,
     faults: str | None,
     ops: int,
@@ -79,19 +81,22 @@ def check(  # noqa: PLR0913 (one for each option)
     """
     with _errors_in_a_line():
         from palio.cli import sim_report
-        from palio.routing.architectures import ARCHITECTURES
         from palio.sim import check as checker
-        from palio.sim.generate import FAULTS
+        from palio.sim.suites import suite_of
 
-        names, kinds = _names(arch, tuple(ARCHITECTURES)), _names(faults, FAULTS)
+        chosen = suite_of(suite)
+        names, kinds = _names(arch, chosen.architectures), _names(faults, chosen.faults)
         with sim_report.progress("Histories") as tell:
-            report = checker.check(range(seeds), names, kinds, operations=ops, progress=tell, processes=processes)
+            report = checker.check(
+                range(seeds), names, kinds, operations=ops, suite=suite, progress=tell, processes=processes
+            )
         caught = None
         if planted:
-            from palio.sim.planted import catch_all
+            from palio.sim.planted import PLANTED, catch_all
 
             with sim_report.progress("Planted bugs") as tell:
-                caught = catch_all(operations=ops, progress=tell, processes=processes)
+                bugs = [name for name, bug in PLANTED.items() if bug.suite == suite]
+                caught = catch_all(operations=ops, progress=tell, processes=processes, names=bugs)
         stored = _stored(report, out, processes)
     show = sim_report.show_json if as_json else sim_report.show
     show(report, caught, stored)

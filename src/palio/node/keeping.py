@@ -23,7 +23,7 @@ class Keeping:
 
     def __init__(self) -> None:
         self.journal = Journal()
-        self._counters: tuple[int, int] = (0, 0)
+        self._counters: Any = None
         self._waves: dict[int, Any] = {}
         self._members: dict[str, None] = {}
 
@@ -51,7 +51,7 @@ class Keeping:
 
     def finish(self, node: Node) -> tuple[Record, ...]:
         """All that has changed since the last call."""
-        counters = node.published, node.membership.latest
+        counters = node.published, node.membership.latest, node.clock.latest
         if counters != self._counters:
             self._counters = counters
             self.journal.put(("counters",), counters)
@@ -75,7 +75,8 @@ class Keeping:
     def restore(self, node: Node, records: Iterable[Record], now: int) -> None:
         """Make a new node what it was when the records were written."""
         known: dict[tuple[Any, ...], Any] = {key: value for key, value in records if value is not None}
-        self._counters = node.published, latest = known.get(("counters",), (0, 0))
+        self._counters = known.get(("counters",), (0, 0, node.clock.latest))
+        node.published, latest, node.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
         node.waves.restore(self._waves)
         node.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
@@ -85,6 +86,8 @@ class Keeping:
         if node.router.topology is not None:
             node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)
+        node.monitors.restore(known, now)
+        node.tell_nobody()
         for key, value in known.items():
             if key[0] == "seen":
                 node.seen.restore(key[1], key[2], value)
@@ -104,4 +107,3 @@ class Keeping:
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
-        node.tell_nobody()

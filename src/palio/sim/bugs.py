@@ -25,6 +25,8 @@ class Bug(NamedTuple):
     owner: type
     method: str
     make: Make
+    suite: str = "trees"
+    """The kind of histories in which it shows."""
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -44,7 +46,8 @@ class Bug(NamedTuple):
 class Bugs:
     """A list of bugs, filled by a decorator of the functions that make the wrong methods."""
 
-    def __init__(self) -> None:
+    def __init__(self, suite: str = "trees") -> None:
+        self._suite = suite
         self.all: list[Bug] = []
 
     def plant(
@@ -54,7 +57,7 @@ class Bugs:
 
         def add(make: Make) -> Make:
             name, description = make.__name__.strip("_").replace("_", "-"), (make.__doc__ or "").rstrip(".")
-            self.all.append(Bug(name, description, architectures, faults, owner, method, make))
+            self.all.append(Bug(name, description, architectures, faults, owner, method, make, self._suite))
             return make
 
         return add

@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeVar
 
 from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
-from palio.sim.generate import FAULTS, generate
+from palio.sim.generate import FAULTS
 from palio.sim.history import History
 from palio.sim.run import Outcome, run
+from palio.sim.suites import USUAL, suite_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,13 +34,15 @@ class Case(NamedTuple):
     faults: str
     seed: int
     operations: int
+    suite: str = USUAL
 
     def history(self) -> History:
         """The history itself."""
-        return generate(self.seed, self.architecture, self.faults, self.operations)
+        return suite_of(self.suite).generate(self.seed, self.architecture, self.faults, self.operations)
 
     def __str__(self) -> str:
-        return f"{self.architecture}-{self.faults}-{self.seed}"
+        name = f"{self.architecture}-{self.faults}-{self.seed}"
+        return name if self.suite == USUAL else f"{self.suite}-{name}"
 
 
 class Checked(NamedTuple):
@@ -83,18 +86,23 @@ class Report(NamedTuple):
 
 
 def cases(
-    seeds: Iterable[int], architectures: Sequence[str], faults: Sequence[str], operations: int = OPERATIONS
+    seeds: Iterable[int],
+    architectures: Sequence[str],
+    faults: Sequence[str],
+    operations: int = OPERATIONS,
+    suite: str = USUAL,
 ) -> list[Case]:
     """One history for each architecture and seed; the kinds of faults take turns with the seeds.
 
     >>> [str(case) for case in cases(range(3), ["as"], ["none", "links"])]
     ['as-none-0', 'as-links-1', 'as-none-2']
     """
-    _require(architectures, ARCHITECTURES, "architecture")
-    _require(faults, FAULTS, "faults")
+    chosen = suite_of(suite)
+    _require(architectures, chosen.architectures, "architecture")
+    _require(faults, chosen.faults, "faults")
     numbers = list(seeds)
     return [
-        Case(architecture, faults[seed % len(faults)], seed, operations)
+        Case(architecture, faults[seed % len(faults)], seed, operations, suite)
         for architecture in architectures
         for seed in numbers
     ]
@@ -114,11 +122,12 @@ def check(  # noqa: PLR0913 (what to check, and how)
     faults: Sequence[str] = FAULTS,
     *,
     operations: int = OPERATIONS,
+    suite: str = USUAL,
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> Report:
     """Run the histories of all seeds; the result is the same for any number of processes."""
-    todo = cases(seeds, architectures, faults, operations)
+    todo = cases(seeds, architectures, faults, operations, suite)
     results: dict[str, list[Checked]] = {name: [] for name in architectures}
     with workers(processes, len(todo)) as each_of:
         for done, result in enumerate(each_of(_run_case, todo), 1):

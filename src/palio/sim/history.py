@@ -85,6 +85,8 @@ class History(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     durable: bool = False
     """Whether servers have disks, and come back as what they were; if not, they forget everything when they die."""
+    window: int = 0
+    """For how long monitors hold notifications back."""
 
     def to_json(self) -> bytes:
         """For a file."""

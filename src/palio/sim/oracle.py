@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palio.model.envelope import NotificationId
+from palio.routing.router import MONITORS
 from palio.sim.cluster import Delivery
 from palio.sim.generate import GRAPHS
 from palio.sim.hybrid import HybridWorld, are_joined, gateway
@@ -50,7 +51,13 @@ class Oracle:
         servers = player.history.servers
         links = {name: dict(player.cluster.nodes[name].router.peers) for name in servers}
         of = {name: {p: r for p, r in player.parties.items() if r.server == name} for name in servers}
-        filters = {name: {party: record.filters for party, record in of[name].items()} for name in servers}
+        filters = {
+            name: {
+                MONITORS: tuple(filter for record in of[name].values() for p in record.patterns for filter in p),
+                **{party: record.filters for party, record in of[name].items()},
+            }
+            for name in servers
+        }
         offers = {name: {party: record.advertisements for party, record in of[name].items()} for name in servers}
         mixed = player.history.architecture
         if mixed not in GRAPHS and "+" not in mixed:
@@ -98,7 +105,8 @@ class Oracle:
                     yield f"{server} holds from {peer} {_list(held)}, and should {_list(law)}"
             for party, filters in world.filters[server].items():
                 if set(router.profile(party).filters) != set(filters):
-                    yield f"{party} holds {_list(router.profile(party).filters)}, and should {_list(filters)}"
+                    who = party or f"{server}, for patterns,"
+                    yield f"{who} holds {_list(router.profile(party).filters)}, and should {_list(filters)}"
 
     # -- deliveries ----------------------------------------------------------------------------------------------------
 
@@ -151,11 +159,16 @@ class Oracle:
         got = {(each.party, each.notification.envelope.id) for each in deliveries if each.notification.envelope}
         for publication in epoch.publications:
             for name, party in self._player.parties.items():
-                if (name, publication.id) in got or not self._must_get(epoch, publication, party, world):
+                if (name, publication.id) in got or not self.must_get(epoch, publication, party, world):
                     continue
                 yield f"{name} did not get {publication.id} ({publication.notification})"
 
-    def _must_get(self, epoch: Epoch, publication: Publication, party: PartyRecord, world: World) -> bool:
+    def depends_on(self, id: NotificationId) -> set[NotificationId]:
+        """All that the publisher of a notification had got or published before it, and so on."""
+        return self._depends.get(id, set())
+
+    def must_get(self, epoch: Epoch, publication: Publication, party: PartyRecord, world: World) -> bool:
+        """Whether a notification had to reach a party."""
         if publication.id in self._player.uncertain:
             return False
         is_near = party.server == publication.server and party.server not in epoch.died

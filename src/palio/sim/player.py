@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.node import NodeSettings
+from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.sim.history import History, Step
 from palio.sim.hybrid import architecture_of, are_joined, gateway
@@ -108,16 +109,21 @@ class Player:
         self._look()
 
     def _start(self, server: str) -> None:
+        """The parties are back at once: else they would miss what comes before they are."""
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
+        settings = NodeSettings(server, architecture_of(self.history.architecture, server), life, links)._replace(
+            gateways=self._gateways(server), durable=self.history.durable, window=self.history.window
+        )
+        parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
+        self.cluster.start(settings, parties)
+        self._published[server] = self.cluster.nodes[server].published
+
+    def _gateways(self, server: str) -> dict[str, Gateway]:
         mixed, seed = self.history.architecture, self.history.seed
         others = [other for other in self.history.servers if are_joined(mixed, server, other)]
-        gateways = {other: gateway(mixed, seed, server, other) for other in others}
-        kind = architecture_of(mixed, server)
-        durable = self.history.durable
-        self.cluster.start(NodeSettings(server, kind, life, links, gateways=gateways, durable=durable))
-        self._published[server] = self.cluster.nodes[server].published
+        return {other: gateway(mixed, seed, server, other) for other in others}
 
     def _crash(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
@@ -156,7 +162,6 @@ class Player:
         missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
         self.epoch.is_disturbed |= bool(missing)
         self.cluster.give(server, [self._wish(server, peer, role) for peer, role in missing])
-        self.cluster.give(server, [ports.Attach(name) for name, p in self.parties.items() if p.server == server])
         for other in list(self.cluster.nodes):  # one of them may die of it
             self.cluster.give(other, [ports.Doubt(server)])
 
@@ -169,11 +174,11 @@ class Player:
                 continue
             asked = [each for (who, _), each in open_requests.items() if who == name]
             profile = node.router.profile(name)
-            held = set(profile.filters), set(profile.advertisements)
+            held = Change(self.moment, *profile, node.monitors.patterns(name))
             allowed = [*(each.before for each in asked), party.changes[-1]]
-            if not any(held == (set(each.filters), set(each.advertisements)) for each in allowed):
-                self.problems.append(f"{name} comes back with {profile}, which it never held since it was acknowledged")
-            party.reset(self.moment, profile.filters, profile.advertisements)
+            if not any(held.is_like(each) for each in allowed):
+                self.problems.append(f"{name} comes back with {held}, which it never held since it was acknowledged")
+            party.reset(held)
         for key, each in open_requests.items():
             if each.id is not None and each.id.sequence >= node.published:
                 self.epoch.publications = [known for known in self.epoch.publications if known.id != each.id]
@@ -293,10 +298,15 @@ def _operation(step: Step) -> ports.Operation:
         case "publish":
             return ports.Publish(Notification.parse(step.text))
         case "subscribe":
-            return ports.Subscribe(Filter.parse(step.text), step.spread)
+            return ports.Subscribe(_wanted(step.text), step.spread)
         case "unsubscribe":
-            return ports.Unsubscribe(Filter.parse(step.text))
+            return ports.Unsubscribe(_wanted(step.text))
         case "advertise":
             return ports.Advertise(Advertisement.parse(step.text), step.spread)
         case _:
             return ports.Unadvertise(Advertisement.parse(step.text))
+
+
+def _wanted(text: str) -> Filter | Pattern:
+    pattern = Pattern.parse(text)
+    return pattern if len(pattern) > 1 else pattern.filters[0]

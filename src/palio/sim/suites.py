@@ -1,0 +1,45 @@
+"""Suites: kinds of random histories, each with the architectures and faults that it is made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from palio.errors import CallerError, brief
+from palio.routing.architectures import ARCHITECTURES
+from palio.sim.generate import FAULTS, generate
+from palio.sim.history import History
+from palio.sim.pattern_stories import generate_patterns
+
+Generate = Callable[[int, str, str, int], History]
+"""Makes a history of a seed, an architecture, a kind of faults and a number of operations."""
+
+
+class Suite(NamedTuple):
+    """What histories are made from seeds."""
+
+    name: str
+    description: str
+    generate: Generate
+    architectures: tuple[str, ...] = tuple(ARCHITECTURES)
+    faults: tuple[str, ...] = FAULTS
+
+
+USUAL = "trees"
+"""The suite that is meant if none is named."""
+
+SUITES: dict[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        Suite(USUAL, "filters and advertisements, links that come and go", generate),
+        Suite("patterns", "sequence patterns, with and without windows", generate_patterns),
+    )
+}
+"""By name."""
+
+
+def suite_of(name: str) -> Suite:
+    """The suite of a name."""
+    if name not in SUITES:
+        raise CallerError(f"suite: {brief(name)} is none of {', '.join(SUITES)}")
+    return SUITES[name]
