@@ -10,6 +10,7 @@ from palio.errors import CallerError, FileFormatError, TextSyntaxError, brief
 from palio.model import Advertisement, Notification, Pattern
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.history import History, Step
+from palio.sim.hybrid import NETWORKS
 
 _TEXTS: dict[str, type[Pattern | Advertisement | Notification]] = {
     "subscribe": Pattern,
@@ -50,8 +51,13 @@ def read(path: Path) -> History:
 
 
 def _problem(history: History) -> str:
-    if history.architecture not in ARCHITECTURES:
-        return f"architecture: {brief(history.architecture)} is none of {', '.join(ARCHITECTURES)}"
+    kinds = history.architecture.split("+")
+    for kind in kinds:
+        if kind not in ARCHITECTURES:
+            return f"architecture: {brief(kind)} is none of {', '.join(ARCHITECTURES)}"
+    networks = NETWORKS[: len(kinds)]
+    if len(kinds) > 1 and any(not name or name[0] not in networks for name in history.servers):
+        return f"servers: with {len(kinds)} networks each name begins with one of {', '.join(networks)}"
     if not history.servers or len(set(history.servers)) < len(history.servers):
         return "servers: name at least one, and each once"
     for number, step in enumerate(history.steps):

@@ -7,12 +7,17 @@ from typing import NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
-from palio.sim.generate import FAULTS, generate
+from palio.sim.generate import FAULTS, GRAPHS, generate
 from palio.sim.history import History
 from palio.sim.pattern_stories import generate_patterns
 
 Generate = Callable[[int, str, str, int], History]
 """Makes a history of a seed, an architecture, a kind of faults and a number of operations."""
+
+
+TREES = ("ce", "hs", "as", "aa", "nf")
+JOINED = ("gs+hs", "gs+as", "gs+gs", "as+hs+gs", "as+aa", "ga+aa", "ce+ga", "hs+aa+gs")
+"""The architectures of networks that are joined."""
 
 
 class Suite(NamedTuple):
@@ -21,7 +26,7 @@ class Suite(NamedTuple):
     name: str
     description: str
     generate: Generate
-    architectures: tuple[str, ...] = tuple(ARCHITECTURES)
+    architectures: tuple[str, ...]
     faults: tuple[str, ...] = FAULTS
 
 
@@ -31,8 +36,10 @@ USUAL = "trees"
 SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
-        Suite(USUAL, "filters and advertisements, links that come and go", generate),
-        Suite("patterns", "sequence patterns, with and without windows", generate_patterns),
+        Suite(USUAL, "trees of servers: filters and advertisements, links that come and go", generate, TREES),
+        Suite("graphs", "networks of any shape", generate, GRAPHS),
+        Suite("gateways", "two or three networks, joined by gateways", generate, JOINED),
+        Suite("patterns", "sequence patterns, with and without windows", generate_patterns, tuple(ARCHITECTURES)),
     )
 }
 """By name."""
