@@ -17,7 +17,7 @@ import palio
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-HEAVY = {"pyspark", "starlette", "uvicorn", "rich", "click", "msgspec", "numpy", "pandas", "pyarrow"}
+HEAVY = {"pyspark", "starlette", "uvicorn", "rich", "click", "numpy", "pandas", "pyarrow"}
 
 
 def modules_after(code: str) -> set[str]:
@@ -33,7 +33,7 @@ def test_importing_palio_is_light() -> None:
 
 def test_the_command_line_starts_light() -> None:
     code = "from palio.cli.main import palio\ntry: palio(['--help'])\nexcept SystemExit: pass"
-    assert not modules_after(code) & (HEAVY - {"click", "msgspec"})
+    assert not modules_after(code) & (HEAVY - {"click"})
 
 
 def test_version_is_one() -> None:

@@ -89,8 +89,9 @@ def wording(change: Change) -> tuple[bool, list[str], list[str]]:
 
 
 @pytest.fixture(params=["as it is", "small", "smallest"])
-def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Few elements must reach what otherwise takes many: inner nodes, sets too large to list, views to measure."""
+    candidates._described.cache_clear()  # what is few is part of the description
     if request.param != "as it is":
         smallest = request.param == "smallest"
         monkeypatch.setattr(dominance, "_LEAF", 1 if smallest else 2)
@@ -99,6 +100,8 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(candidates, "_MOST_PLANS", 1)
         monkeypatch.setattr(candidates, "_MOST_PLACES", 1 if smallest else 2)
         monkeypatch.setattr(candidates, "_LONG", 2)
+    yield
+    candidates._described.cache_clear()
 
 
 @pytest.mark.usefixtures("sizes")
