@@ -8,12 +8,13 @@ import pytest
 
 from palio import Advertisement, Filter, Notification
 from palio.errors import CallerError, LimitError, PalioError
-from palio.link.frames import Data, Open
+from palio.link.frames import Accept, Data, Open, Refuse
 from palio.model.limits import Limits
 from palio.node import ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError, UnsatisfiableFilterError
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import Deliver, FromPeer, Input, LinkRefused, LinkUp, Output, Persist, Reply, Request, Send
+from palio.routing.border import Gateway
 from palio.routing.messages import Publish, Subscribe, Unsubscribe
 from palio.routing.router import Role
 
@@ -239,3 +240,41 @@ def test_a_node_comes_back_as_what_it_was() -> None:
     assert delivery in redelivered
     write(again, again.handle([ports.Acknowledge("me", 0)], 11))
     assert delivery not in again.handle([ports.Attach("me")], 12)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "wish", "reason"),
+    [
+        ("gs", ports.Connect("rome", latency=0), "a latency of 0; it is 1 at least"),
+        ("as", ports.Connect("rome", latency=-3), "a latency of -3; it is 1 at least"),
+        ("as", ports.Connect("rome", Role.GATEWAY), "rome is no gateway of this server"),
+        ("nf", ports.Connect("bari", Role.GATEWAY), "in a network that floods there is no gateway"),
+        ("gs", ports.Connect("bari", Role.MASTER), "in a network of peers there is no master"),
+    ],
+)
+def test_links_that_are_refused_here(architecture: str, wish: ports.Connect, reason: str) -> None:
+    made = node(architecture, gateways={"bari": Gateway()})
+    [refused] = made.handle([wish], 0)
+    assert isinstance(refused, LinkRefused)
+    assert reason in refused.reason
+    assert made.deadline is None
+
+
+def test_a_root_cannot_be_joined_and_have_a_master_at_the_same_time() -> None:
+    made = node("hs", gateways={"bari": Gateway()})
+    made.handle([ports.Connect("bari", Role.GATEWAY)], 0)
+    [refused] = made.handle([ports.Connect("rome", Role.MASTER)], 0)
+    assert isinstance(refused, LinkRefused)
+    assert "has a master already, or asks for one: bari" in refused.reason
+
+
+def test_a_gateway_is_in_the_configuration_of_both() -> None:
+    asked = Open((1, "bari", 0), "gateway", "as", (("bari", (0, "", 0)),))
+    [sent] = node("hs").handle([FromPeer("bari", asked)], 0)
+    assert isinstance(sent, Send)
+    assert isinstance(sent.frame, Refuse)
+    assert "bari is no gateway of milan" in sent.frame.reason
+    [up, answer] = node("hs", gateways={"bari": Gateway()}).handle([FromPeer("bari", asked)], 0)
+    assert up == LinkUp("bari")
+    assert isinstance(answer, Send)
+    assert isinstance(answer.frame, Accept)

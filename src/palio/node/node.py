@@ -291,7 +291,10 @@ class Node:
             self._outputs.append(LinkRefused(peer, str(error)))
 
     def _check_wish(self, peer: str, role: Role, latency: int) -> None:
-        """Of two masters that were asked for at the same time both could be lost: each would see a cycle."""
+        """Refuse what cannot be, before anybody is asked.
+
+        Of two masters that were asked for at the same time both could be lost: each would see a cycle.
+        """
         if latency < 1:
             raise CallerError(f"a latency of {latency}; it is 1 at least")
         if role is Role.GATEWAY and peer not in self.settings.gateways:
