@@ -18,7 +18,7 @@ _NOTHING = Profile((), ())
 class Keeping:
     """Collects the records of one node. A batch of inputs is kept as a whole or not at all.
 
-    What neighbours were told is not kept: at the end of a batch it is what the tables say.
+    What neighbours were told is kept only as far as it is not what the tables say at the end of a batch.
     """
 
     def __init__(self) -> None:
@@ -62,6 +62,8 @@ class Keeping:
         if node.router.topology is not None:
             for account in node.router.topology.learned():
                 self.journal.put(("account", account.server), account)
+        for key, value in node.telling.records().items():
+            self.journal.put(key, value)
         waves = node.waves.kept()
         for number in [number for number in self._waves if number not in waves]:
             self.journal.delete(("wave", number))
@@ -104,4 +106,4 @@ class Keeping:
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
-        node.tell_nobody()
+        node.tell_nobody(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palio.errors import CallerError, LimitError, PalioError, PeerError, brief
 from palio.link.links import Down, Event, Links, Received, Refused, Up, Wish
@@ -37,6 +37,7 @@ from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Border, Gateway
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
+from palio.routing.telling import Telling, TellingSettings
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -59,6 +60,8 @@ class NodeSettings(NamedTuple):
     """What a filter, an advertisement or a notification may be."""
     gateways: Mapping[str, Gateway] = {}
     """The servers of other networks with which this one may be joined."""
+    telling: TellingSettings = TellingSettings()
+    """Whether what neighbours are told is merged, or waits for more; by default it is told at once as it is."""
     durable: bool = False
     """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
 
@@ -105,6 +108,7 @@ class Node:
         self.router: Router = architecture(settings.server, settings.incarnation)
         self.membership = self.router.membership
         self._keeping = Keeping() if settings.durable else None
+        self.telling = Telling(settings.telling, is_kept=settings.durable)
         self.links = Links(settings.server, self, settings.link, self._keeping.journal if self._keeping else None)
         self.mail = Mail(self._keeping.journal) if self._keeping else None
         self._borders: dict[str, Border] = {}
@@ -129,7 +133,7 @@ class Node:
     @property
     def deadline(self) -> int | None:
         """When :meth:`handle` must be called again at the latest, with or without input."""
-        return self.links.deadline
+        return min((each for each in (self.links.deadline, self.telling.deadline) if each is not None), default=None)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """Take what has come in, and say what goes out.
@@ -140,6 +144,7 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
+        self._has_news |= self.telling.is_due(now)
         while self._has_news:
             self._tell()
         self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
@@ -355,6 +360,7 @@ class Node:
         elif self.router.topology is not None:
             self.router.topology.disconnect(peer)
         self.router.disconnect(peer)
+        self.telling.forget(peer)
         self._borders.pop(peer, None)
 
     def join(self, peer: str, role: Role, latency: int) -> None:
@@ -436,8 +442,11 @@ class Node:
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
-    def _tell(self) -> None:
-        """Tell the neighbours what has changed; and cut links that close a cycle, until there is none."""
+    def _tell(self, *, pressing: bool = False) -> None:
+        """Tell the neighbours what has changed; and cut links that close a cycle, until there is none.
+
+        What may wait for more to tell does, unless it is pressing.
+        """
         self._has_news = False
         topology = self.router.topology
         if topology is not None:
@@ -452,12 +461,12 @@ class Node:
         if topology is not None:
             for peer, accounts in topology.updates():
                 self._send(peer, accounts)
-        for peer, control in self.router.control():
+        for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self._send(peer, control)
 
-    def tell_nobody(self) -> None:
-        """What the neighbours would have to be told now they were told in an earlier life."""
-        for peer, control in self.router.control():
+    def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
+        """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
+        for peer, control in self.telling.restore(self.router.control(), known, self._now):
             if peer in self._borders:
                 self._borders[peer].let_out(control)
 
@@ -485,7 +494,7 @@ class Node:
 
     def _spread(self, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
-        self._tell()
+        self._tell(pressing=True)
         peers = [peer for peer in self.router.hearing(origin) if peer != source]
         if not peers:
             self._come_back([waiting])
@@ -500,5 +509,5 @@ class Node:
                 case _Asked(party, number):
                     self._outputs.append(Reply(party, number))
                 case _Passed(peer, token):
-                    self._tell()  # the answer comes behind all that was said
+                    self._tell(pressing=True)  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])

@@ -207,11 +207,11 @@ def _first_answer_counts(right: _Right) -> _Right:
 def _wave_not_passed_on(right: _Right) -> _Right:
     """A neighbour's wave is answered at once, before it has gone any further."""
 
-    def spread(node: Node, waiting: _Asked | _Passed, source: str | None) -> None:
+    def spread(node: Node, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
         if isinstance(waiting, _Passed):
             node._come_back([waiting])
         else:
-            right(node, waiting, source)
+            right(node, waiting, source, origin)
 
     return spread
 
@@ -220,10 +220,10 @@ def _wave_not_passed_on(right: _Right) -> _Right:
 def _wave_overtakes(right: _Right) -> _Right:
     """A wave goes out before what it is to follow."""
 
-    def spread(node: Node, waiting: _Asked | _Passed, source: str | None) -> None:
-        tell, node._tell = node._tell, lambda: None  # type: ignore[method-assign]
+    def spread(node: Node, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
+        tell, node._tell = node._tell, lambda **_: None  # type: ignore[method-assign]
         try:
-            right(node, waiting, source)
+            right(node, waiting, source, origin)
         finally:
             node._tell = tell  # type: ignore[method-assign]
 
