@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from palio.sim.doom import Effect
 from palio.sim.generate import FAULTS, generate
 from palio.sim.history import Deed
 from palio.sim.planted import PLANTED
 from palio.sim.player import Player
 from palio.sim.record import Epoch
+from palio.sim.suites import MERGING, SUITES, TREES
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/simulator.md").read_text()
 
@@ -65,9 +68,17 @@ def test_the_matrix_has_what_may_disturb() -> None:
         assert rests in ([], by_crashes, by_anything), check
 
 
-def test_all_planted_bugs_are_told() -> None:
-    told = table("bug")[1:]
+@pytest.mark.parametrize(("suite", "head"), [(TREES, "bug"), (MERGING, "bug of merging")])
+def test_all_planted_bugs_are_told(suite: str, head: str) -> None:
+    told = table(head)[1:]
     assert told == [
         [f"`{bug.name}`", bug.description, ", ".join(bug.architectures), ", ".join(bug.faults)]
         for bug in PLANTED.values()
+        if bug.suite == suite
+    ]
+
+
+def test_all_suites_are_told() -> None:
+    assert [row[:2] for row in table("suite")[1:]] == [
+        [name, ", ".join(suite.architectures)] for name, suite in SUITES.items()
     ]

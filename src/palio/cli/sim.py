@@ -40,7 +40,8 @@ def _errors_in_a_line() -> Iterator[None]:
 
 @sim.command(epilog="Example:  palio sim check --seeds 500 --arch hs,as")
 @click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, help="How many, beginning with 0.")
-@click.option("--arch", metavar="NAMES", help="Architectures, with commas.  [default: ce,hs,as,aa,nf]")
+@click.option("--suite", default="trees", show_default=True, help="trees, graphs or merging.")
+@click.option("--arch", metavar="NAMES", help="Architectures, with commas.  [default: those of the suite]")
 @click.option(
     "--faults",
     metavar="NAMES",
@@ -60,6 +61,7 @@ def _errors_in_a_line() -> Iterator[None]:
 def check(  # noqa: PLR0913 (one for each option)
     *,
     seeds: int,
+    suite: str,
     arch: str | None,
     faults: str | None,
     ops: int,
@@ -79,19 +81,20 @@ def check(  # noqa: PLR0913 (one for each option)
     """
     with _errors_in_a_line():
         from palio.cli import sim_report
-        from palio.routing.architectures import ARCHITECTURES
         from palio.sim import check as checker
         from palio.sim.generate import FAULTS
 
-        names, kinds = _names(arch, tuple(ARCHITECTURES)), _names(faults, FAULTS)
+        names, kinds = None if arch is None else _names(arch), FAULTS if faults is None else _names(faults)
         with sim_report.progress("Histories") as tell:
-            report = checker.check(range(seeds), names, kinds, operations=ops, progress=tell, processes=processes)
+            report = checker.check(
+                range(seeds), names, kinds, suite=suite, operations=ops, progress=tell, processes=processes
+            )
         caught = None
         if planted:
             from palio.sim.planted import catch_all
 
             with sim_report.progress("Planted bugs") as tell:
-                caught = catch_all(operations=ops, progress=tell, processes=processes)
+                caught = catch_all(operations=ops, progress=tell, processes=processes, suite=suite)
         stored = _stored(report, out, processes)
     show = sim_report.show_json if as_json else sim_report.show
     show(report, caught, stored)
@@ -99,9 +102,7 @@ def check(  # noqa: PLR0913 (one for each option)
         raise click.exceptions.Exit(_VIOLATED)
 
 
-def _names(given: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
-    if given is None:
-        return usual
+def _names(given: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
 
 

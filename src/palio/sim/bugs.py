@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from palio.sim import suites
+
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Takes the right method and gives the wrong one."""
 
@@ -25,6 +27,8 @@ class Bug(NamedTuple):
     owner: type
     method: str
     make: Make
+    suite: str
+    """By whose histories it is found."""
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -44,7 +48,8 @@ class Bug(NamedTuple):
 class Bugs:
     """A list of bugs, filled by a decorator of the functions that make the wrong methods."""
 
-    def __init__(self) -> None:
+    def __init__(self, suite: str = suites.TREES) -> None:
+        self._suite = suite
         self.all: list[Bug] = []
 
     def plant(
@@ -54,7 +59,7 @@ class Bugs:
 
         def add(make: Make) -> Make:
             name, description = make.__name__.strip("_").replace("_", "-"), (make.__doc__ or "").rstrip(".")
-            self.all.append(Bug(name, description, architectures, faults, owner, method, make))
+            self.all.append(Bug(name, description, architectures, faults, owner, method, make, self._suite))
             return make
 
         return add

@@ -12,9 +12,10 @@ from typing import NamedTuple, TypeVar
 
 from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
-from palio.sim.generate import FAULTS, generate
+from palio.sim.generate import FAULTS
 from palio.sim.history import History
 from palio.sim.run import Outcome, run
+from palio.sim.suites import SUITES, TREES
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,13 +34,15 @@ class Case(NamedTuple):
     faults: str
     seed: int
     operations: int
+    suite: str = TREES
 
     def history(self) -> History:
         """The history itself."""
-        return generate(self.seed, self.architecture, self.faults, self.operations)
+        return SUITES[self.suite].history(self.seed, self.architecture, self.faults, self.operations)
 
     def __str__(self) -> str:
-        return f"{self.architecture}-{self.faults}-{self.seed}"
+        suite = "" if self.suite == TREES else f"{self.suite}-"
+        return f"{suite}{self.architecture}-{self.faults}-{self.seed}"
 
 
 class Checked(NamedTuple):
@@ -83,7 +86,11 @@ class Report(NamedTuple):
 
 
 def cases(
-    seeds: Iterable[int], architectures: Sequence[str], faults: Sequence[str], operations: int = OPERATIONS
+    seeds: Iterable[int],
+    architectures: Sequence[str],
+    faults: Sequence[str],
+    operations: int = OPERATIONS,
+    suite: str = TREES,
 ) -> list[Case]:
     """One history for each architecture and seed; the kinds of faults take turns with the seeds.
 
@@ -92,9 +99,10 @@ def cases(
     """
     _require(architectures, ARCHITECTURES, "architecture")
     _require(faults, FAULTS, "faults")
+    _require([suite], SUITES, "suite")
     numbers = list(seeds)
     return [
-        Case(architecture, faults[seed % len(faults)], seed, operations)
+        Case(architecture, faults[seed % len(faults)], seed, operations, suite)
         for architecture in architectures
         for seed in numbers
     ]
@@ -110,15 +118,18 @@ def _require(given: Sequence[str], allowed: Iterable[str], what: str) -> None:
 
 def check(  # noqa: PLR0913 (what to check, and how)
     seeds: Iterable[int],
-    architectures: Sequence[str] = tuple(ARCHITECTURES),
+    architectures: Sequence[str] | None = None,
     faults: Sequence[str] = FAULTS,
     *,
+    suite: str = TREES,
     operations: int = OPERATIONS,
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> Report:
     """Run the histories of all seeds; the result is the same for any number of processes."""
-    todo = cases(seeds, architectures, faults, operations)
+    _require([suite], SUITES, "suite")
+    architectures = SUITES[suite].architectures if architectures is None else architectures
+    todo = cases(seeds, architectures, faults, operations, suite)
     results: dict[str, list[Checked]] = {name: [] for name in architectures}
     with workers(processes, len(todo)) as each_of:
         for done, result in enumerate(each_of(_run_case, todo), 1):

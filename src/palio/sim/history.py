@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from palio.routing.telling import TellingSettings
 from palio.sim.clock import RIGHT
 from palio.sim.doom import Effect
 from palio.sim.network import Weather
@@ -85,6 +86,8 @@ class History(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     durable: bool = False
     """Whether servers have disks, and come back as what they were; if not, they forget everything when they die."""
+    telling: TellingSettings = TellingSettings()
+    """How servers tell their neighbours of changes: whether they merge, and wait."""
 
     def to_json(self) -> bytes:
         """For a file."""

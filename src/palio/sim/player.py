@@ -110,7 +110,9 @@ class Player:
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
-        settings = NodeSettings(server, self.history.architecture, life, links, durable=self.history.durable)
+        settings = NodeSettings(
+            server, self.history.architecture, life, links, telling=self.history.telling, durable=self.history.durable
+        )
         self.cluster.start(settings)
         self._published[server] = self.cluster.nodes[server].published
 
