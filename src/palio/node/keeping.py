@@ -32,6 +32,10 @@ class Keeping:
         profile = node.router.profile(name)
         self.journal.put(("party", name), None if profile == _NOTHING else profile)
 
+    def watches(self, node: Node, name: str) -> None:
+        """What a party wants to know has changed."""
+        self.journal.put(("watch", name), node.watching.of(name) or None)
+
     def held(self, peer: str, message: Control) -> None:
         """A neighbour has said what it holds, or does no longer."""
         if isinstance(message, Subscribe | Advertise):
@@ -106,4 +110,8 @@ class Keeping:
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
+        for key, subjects in known.items():
+            if key[0] == "watch":
+                for subject in subjects:
+                    node.watching.add(key[1], subject)
         node.tell_nobody(known)

@@ -24,6 +24,7 @@ from palio.node.ports import (
     LinkDown,
     LinkRefused,
     LinkUp,
+    Outlook,
     Output,
     Persist,
     Reply,
@@ -38,6 +39,7 @@ from palio.routing.border import Border, Gateway
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
 from palio.routing.telling import Telling, TellingSettings
+from palio.routing.watching import Watching
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -108,6 +110,7 @@ class Node:
         self.router: Router = architecture(settings.server, settings.incarnation)
         self.membership = self.router.membership
         self._keeping = Keeping() if settings.durable else None
+        self.watching = Watching(self.router)
         self.telling = Telling(settings.telling, is_kept=settings.durable)
         self.links = Links(settings.server, self, settings.link, self._keeping.journal if self._keeping else None)
         self.mail = Mail(self._keeping.journal) if self._keeping else None
@@ -147,6 +150,7 @@ class Node:
         self._has_news |= self.telling.is_due(now)
         while self._has_news:
             self._tell()
+        self._outputs += [Outlook(*each) for each in self.watching.news()]
         self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
         outputs, self._outputs = self._outputs, []
         return outputs if self._keeping is None else self._hold(self._keeping, outputs)
@@ -232,7 +236,18 @@ class Node:
             case ports.Unadvertise(advertisement):
                 self.router.unadvertise(party, advertisement)
                 self._keep_party(party)
+            case ports.Watch() | ports.Unwatch():
+                self._watch(party, operation)
         return False
+
+    def _watch(self, party: str, operation: ports.Watch | ports.Unwatch) -> None:
+        if isinstance(operation, ports.Watch):
+            self._check_room(len(operation.subject.constraints), len(self.watching.of(party)))
+            self.watching.add(party, operation.subject)
+        else:
+            self.watching.remove(party, operation.subject)
+        if self._keeping:
+            self._keeping.watches(self, party)
 
     def _check_right(self, actor: str, party: str) -> None:
         if party not in self.settings.may_act_for.get(actor, ()):
@@ -262,6 +277,8 @@ class Node:
         self._forward(messages.Publish(enveloped), None)
 
     def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
+        if isinstance(given, ports.Attach):
+            self.watching.repeat(given.party)
         if self.mail is None:
             return
         if isinstance(given, ports.Acknowledge):

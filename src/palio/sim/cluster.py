@@ -10,7 +10,7 @@ import msgspec
 
 from palio.errors import InternalError
 from palio.link.frames import Data, Frame
-from palio.model import Notification
+from palio.model import Advertisement, Filter, Notification
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import (
     Acknowledge,
@@ -20,6 +20,7 @@ from palio.node.ports import (
     LinkDown,
     LinkRefused,
     LinkUp,
+    Outlook,
     Output,
     Persist,
     Persisted,
@@ -76,6 +77,8 @@ class Cluster:
         self._clocks: dict[str, Clock] = {}
         """Of servers whose clocks go wrong."""
         self.deliveries: list[Delivery] = []
+        self.outlooks: dict[tuple[str, Filter | Advertisement], bool] = {}
+        """What parties were last told about what they watch."""
         self.answers: list[Answer] = []
         self.links: list[tuple[int, str, LinkUp | LinkDown | LinkRefused]] = []
         self.hops: list[Hop] = []
@@ -141,6 +144,8 @@ class Cluster:
             case Persist(token, records):
                 node = self.nodes[server]
                 self._disks[server].write(records, lambda: self._written(server, node, token))
+            case Outlook(party, subject, is_good):
+                self.outlooks[party, subject] = is_good
             case Reply():
                 self.answers.append(Answer(now, server, output))
             case LinkUp() | LinkDown() | LinkRefused():

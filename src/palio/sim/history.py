@@ -17,6 +17,10 @@ Deed = Literal[
     "advertise",
     "unadvertise",
     "publish",
+    "watch-demand",
+    "watch-offers",
+    "unwatch-demand",
+    "unwatch-offers",
     "connect",
     "disconnect",
     "crash",
@@ -44,7 +48,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
     *lose* is a crash that takes the disk along, *tear* one that leaves a part of what was being written; *doom* lets a
     server die at an effect of a kind, *fail* at its next write. *part* cuts servers from all others, *join* ends all
-    that was cut. *settle* lets everything heal and come to rest, and checks all.
+    that was cut. *watch-demand* asks whether anybody wants what an advertisement announces, *watch-offers* whether
+    anybody offers what a filter matches. *settle* lets everything heal and come to rest, and checks all.
     """
 
     wait: int

@@ -1,20 +1,24 @@
-"""Planted bugs of merging and waiting."""
+"""Planted bugs of merging, of waiting, and of what parties are told about demand and offers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from palio.node.keeping import Keeping
 from palio.routing.merging import Merged
 from palio.routing.messages import Advertise, Control, Standing, Subscribe
 from palio.routing.telling import Said, Telling
 from palio.routing.unions import Merging
+from palio.routing.watching import _Side
 from palio.sim.bugs import TREES, Bugs
 from palio.sim.suites import MERGING
 
 BUGS = Bugs(MERGING)
 _Right = Callable[..., Any]
 _GENTLE = ("none", "weather", "slow")
+_WATCHED = ("as", "aa")
+"""The trees in which servers can tell what the outlook is."""
 
 
 @BUGS.plant(Merged, "change", TREES)
@@ -147,3 +151,27 @@ def _merged_not_kept(right: _Right) -> _Right:
 def _waiting_not_kept(right: _Right) -> _Right:
     """What was not told yet is not written."""
     return lambda telling: {key: value for key, value in right(telling).items() if key[0] != "untold"}
+
+
+@BUGS.plant(_Side, "changed", _WATCHED)
+def _change_of_outlook_not_told(_right: _Right) -> _Right:
+    """Who asks for the outlook is told at once, and never again."""
+    return lambda _side: []
+
+
+@BUGS.plant(_Side, "changed", _WATCHED)
+def _only_good_news(right: _Right) -> _Right:
+    """Who asks for the outlook is not told that it has become bad."""
+    return lambda side: [subject for subject in right(side) if side.is_good(subject)]
+
+
+@BUGS.plant(_Side, "_search", _WATCHED)
+def _no_other_witness(_right: _Right) -> _Right:
+    """When the filter or the advertisement that an outlook relies on is gone, no other one is looked for."""
+    return lambda side, subject: side._hopeless.add(subject)
+
+
+@BUGS.plant(Keeping, "watches", _WATCHED, ("crashes", "disks"))
+def _watches_not_kept(_right: _Right) -> _Right:
+    """Who asks for the outlook is not written."""
+    return lambda _keeping, _node, _name: None

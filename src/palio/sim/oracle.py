@@ -11,6 +11,7 @@ from palio.routing.router import Role
 from palio.sim.cluster import Delivery, Hop
 from palio.sim.generate import GRAPHS
 from palio.sim.merging_law import MergingLaw
+from palio.sim.outlooks_law import judge_outlooks
 from palio.sim.player import Player
 from palio.sim.record import Epoch, PartyRecord, Publication
 from palio.sim.world import GraphWorld, World
@@ -40,6 +41,7 @@ class Oracle:
         problems = [*self._judge_links(world)]
         if not problems:
             problems += self._judge_tables(world)
+        problems += judge_outlooks(self._player, world)
         problems += self._judge_deliveries(epoch, deliveries)
         problems += self._judge_missing(epoch, deliveries, world)
         problems += self._judge_hops(epoch, world)

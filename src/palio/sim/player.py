@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter, Notification
 from palio.model.envelope import NotificationId
 from palio.node import ports
-from palio.node.node import NodeSettings
+from palio.node.node import Node, NodeSettings
 from palio.routing.router import Role
 from palio.sim.history import History, Step
 from palio.sim.record import Change, Epoch, PartyRecord, Publication
@@ -100,7 +101,7 @@ class Player:
                 self._restart(step.server)
             case "connect" | "disconnect":
                 self._link(step)
-            case "subscribe" | "unsubscribe" | "advertise" | "unadvertise" | "publish":
+            case name if name in OPERATIONS:
                 self._request(step)
             case _:
                 self.cluster.befall(step, self.history.servers)
@@ -171,12 +172,21 @@ class Player:
             if not any(held == (set(each.filters), set(each.advertisements)) for each in allowed):
                 self.problems.append(f"{name} comes back with {profile}, which it never held since it was acknowledged")
             party.reset(self.moment, profile.filters, profile.advertisements)
+            self._reconcile_watches(name, party, node, asked)
         for key, each in open_requests.items():
             if each.id is not None and each.id.sequence >= node.published:
                 self.epoch.publications = [known for known in self.epoch.publications if known.id != each.id]
             elif each.id is not None:
                 self.uncertain.add(each.id)
             del self.unanswered[key]
+
+    def _reconcile_watches(self, name: str, party: PartyRecord, node: Node, asked: list[Asked]) -> None:
+        kept = dict.fromkeys(node.watching.of(name))
+        uncertain = [_operation(each.step) for each in asked]
+        unsure = {each.subject for each in uncertain if isinstance(each, ports.Watch | ports.Unwatch)}
+        if (kept.keys() ^ party.watched.keys()) - unsure:
+            self.problems.append(f"{name} comes back and watches {list(kept)}, and had asked for {list(party.watched)}")
+        party.watched = kept
 
     def _link(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
@@ -239,6 +249,10 @@ class Player:
                 party.advertise(moment, advertisement)
             case ports.Unadvertise(advertisement):
                 party.unadvertise(moment, advertisement)
+            case ports.Watch(subject):
+                party.watched[subject] = None
+            case ports.Unwatch(subject):
+                party.watched.pop(subject, None)
         self.unanswered[key] = Asked(step, moment, before, id)
 
     def _number(self, server: str) -> NotificationId:
@@ -278,16 +292,19 @@ class Player:
         self.epochs.append(fresh)
 
 
+OPERATIONS: dict[str, Callable[[str, bool], ports.Operation]] = {
+    "publish": lambda text, _: ports.Publish(Notification.parse(text)),
+    "subscribe": lambda text, spread: ports.Subscribe(Filter.parse(text), spread),
+    "unsubscribe": lambda text, _: ports.Unsubscribe(Filter.parse(text)),
+    "advertise": lambda text, spread: ports.Advertise(Advertisement.parse(text), spread),
+    "unadvertise": lambda text, _: ports.Unadvertise(Advertisement.parse(text)),
+    "watch-demand": lambda text, _: ports.Watch(Advertisement.parse(text)),
+    "watch-offers": lambda text, _: ports.Watch(Filter.parse(text)),
+    "unwatch-demand": lambda text, _: ports.Unwatch(Advertisement.parse(text)),
+    "unwatch-offers": lambda text, _: ports.Unwatch(Filter.parse(text)),
+}
+"""What parties ask for, by the step that says so."""
+
+
 def _operation(step: Step) -> ports.Operation:
-    """What a party asks for."""
-    match step.do:
-        case "publish":
-            return ports.Publish(Notification.parse(step.text))
-        case "subscribe":
-            return ports.Subscribe(Filter.parse(step.text), step.spread)
-        case "unsubscribe":
-            return ports.Unsubscribe(Filter.parse(step.text))
-        case "advertise":
-            return ports.Advertise(Advertisement.parse(step.text), step.spread)
-        case _:
-            return ports.Unadvertise(Advertisement.parse(step.text))
+    return OPERATIONS[step.do](step.text, step.spread)

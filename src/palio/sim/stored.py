@@ -17,6 +17,10 @@ _TEXTS: dict[str, type[Filter | Advertisement | Notification]] = {
     "advertise": Advertisement,
     "unadvertise": Advertisement,
     "publish": Notification,
+    "watch-demand": Advertisement,
+    "watch-offers": Filter,
+    "unwatch-demand": Advertisement,
+    "unwatch-offers": Filter,
 }
 """What the text of a step is; a party takes the step."""
 _BETWEEN_SERVERS = ("connect", "disconnect", "cut")

@@ -11,7 +11,7 @@ import msgspec
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
 from palio.sim.generate import GRAPHS, generate
-from palio.sim.history import History, Step
+from palio.sim.history import Deed, History, Step
 
 TREES = "trees"
 MERGING = "merging"
@@ -35,6 +35,8 @@ def _merging(seed: int, architecture: str, faults: str, operations: int) -> Hist
     delay = random.choice([0, 40, 250] if merging else [40, 250])
     history = generate(seed, architecture, faults, operations)
     steps = tuple(_in_ranges(history.steps, random))
+    if architecture != "hs":
+        steps = tuple(_watched(steps, random, offers_too=architecture in ("aa", "ga")))
     return msgspec.structs.replace(history, steps=steps, telling=TellingSettings(merging, delay))
 
 
@@ -51,6 +53,26 @@ def _in_ranges(steps: Iterable[Step], random: Random) -> Iterator[Step]:
             text = random.choice(asked[step.party])
         yield msgspec.structs.replace(step, text=text)
 
+
+def _watched(steps: Iterable[Step], random: Random, *, offers_too: bool) -> Iterator[Step]:
+    """Parties ask for the outlook of what they offer, and of what they want, and lose interest now and then."""
+    asked: dict[str, list[Step]] = {}
+    for step in steps:
+        yield step
+        if step.do not in ("subscribe", "advertise") or (step.do == "subscribe" and not offers_too):
+            continue
+        begin, end = _QUESTIONS[step.do]
+        if random.random() < 0.5:
+            asked.setdefault(step.party, []).append(Step(0, end, step.server, step.party, step.text))
+            yield Step(0, begin, step.server, step.party, step.text)
+        elif step.party in asked and random.random() < 0.3:
+            yield random.choice(asked[step.party])
+
+
+_QUESTIONS: dict[str, tuple[Deed, Deed]] = {
+    "advertise": ("watch-demand", "unwatch-demand"),
+    "subscribe": ("watch-offers", "unwatch-offers"),
+}
 
 SUITES: dict[str, Suite] = {
     TREES: Suite(("ce", "hs", "as", "aa", "nf")),
