@@ -69,6 +69,11 @@ def test_boxes_that_tile_a_larger_one_become_it() -> None:
     assert unions(*texts) == ["integer x >= 0 and integer x <= 2 and integer y >= 0 and integer y <= 2"]
 
 
+def test_a_union_that_is_a_list_of_exceptions_saves_nothing() -> None:
+    assert unions("integer x = 1", "integer x = 2") == ["integer x >= 1 and integer x <= 2"]
+    assert unions("integer x = 1", "integer x = 9") == ["integer x = 1", "integer x = 9"]
+
+
 def test_a_gap_is_a_share_of_the_whole_range() -> None:
     texts = "x >= 0 and x <= 6", "x >= 8 and x <= 10"
     assert unions(*texts, slack=19) == [*texts]

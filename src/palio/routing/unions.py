@@ -7,6 +7,7 @@ from typing import Any, Generic, NamedTuple
 
 from palio.matching.candidates import E
 from palio.model import Filter
+from palio.model.conditions import ConstraintSet
 from palio.model.limits import DEFAULT_LIMITS
 from palio.model.sets.cones import cone
 from palio.model.sets.express import express
@@ -105,12 +106,21 @@ def _join(left: United[Any], right: United[Any], name: str, limits: Merging) -> 
     if len(parts) > limits.parts:
         return None
     widened = {left.widened, right.widened} - {""}
-    merged = left.element.merge(right.element, _MOST_CONSTRAINTS)
+    merged = left.element.merge(right.element, _room(left.element, right.element))
     if merged is None or name in widened:
         return _widen(left, right, name, limits.slack)
     if len(widened) > 1 or not (merged.covers(left.element) and merged.covers(right.element)):
         return None
     return United(merged, parts, next(iter(widened), ""), max(left.gaps, right.gaps))
+
+
+def _room(left: ConstraintSet, right: ConstraintSet) -> int:
+    """How many constraints a union may have: one that is a list of exceptions would cost more than it saves.
+
+    For an advertisement several constraints on a name are alternatives, and a union has those of both.
+    """
+    count = max(len(left), len(right)) + 1 if isinstance(left, Filter) else len(left) + len(right)
+    return min(count, _MOST_CONSTRAINTS)
 
 
 def _widen(left: United[Any], right: United[Any], name: str, slack: int) -> United[Any] | None:
