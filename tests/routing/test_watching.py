@@ -12,20 +12,12 @@ from palio.routing.architectures import AdvertisementForwarding, Centralized, Fl
 from palio.routing.watching import NotKnownHereError, Prospect, Subject, Watching
 from palio.sim.generate import advertisement_text, filter_text
 
-FILTERS = [
-    "x absent",
-    "x any",
-    "z > 3",
-    'symbol = "A" and z any',
-    'symbol >= "A" and symbol <= "B"',
-    "* any",
-    "y absent",
-]
+FILTERS = ["x absent", "x any", "z > 3", 'symbol = "A" and z any', 'symbol >= "A" and symbol <= "B"', "y absent"]
 OFFERS = ["z any", 'symbol >* "A"', 'symbol = "C" and symbol = "A"', "y any", "integer symbol any"]
 
 
 def filters(random: Random) -> list[Filter]:
-    texts = [*(filter_text(random) for _ in range(12)), *FILTERS[:5], "y absent"]
+    texts = [*(filter_text(random) for _ in range(12)), *FILTERS]
     return [*dict.fromkeys([*map(Filter.parse, texts), Filter()])]
 
 

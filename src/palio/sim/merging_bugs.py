@@ -159,7 +159,7 @@ def _change_of_outlook_not_told(_right: _Right) -> _Right:
     return lambda _side: []
 
 
-@BUGS.plant(_Side, "changed", _WATCHED)
+@BUGS.plant(_Side, "changed", _WATCHED, ("none", "links"))
 def _only_good_news(right: _Right) -> _Right:
     """Who asks for the outlook is not told that it has become bad."""
     return lambda side: [subject for subject in right(side) if side.is_good(subject)]

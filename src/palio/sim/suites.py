@@ -32,7 +32,7 @@ def _merging(seed: int, architecture: str, faults: str, operations: int) -> Hist
     """The same histories, but servers merge, perfectly or not, and changes wait for each other, or not, by seed."""
     random = Random(f"{seed} {architecture} {faults} telling")
     merging = random.choice([None, Merging(), Merging(), Merging(parts=3), Merging(slack=SLACK), Merging(slack=SLACK)])
-    delay = random.choice([0, 40, 250] if merging else [40, 250])
+    delay = random.choice([0, 40, 250, 250] if merging else [40, 250])
     history = generate(seed, architecture, faults, operations)
     steps = tuple(_in_ranges(history.steps, random))
     if architecture != "hs":
@@ -41,17 +41,22 @@ def _merging(seed: int, architecture: str, faults: str, operations: int) -> Hist
 
 
 def _in_ranges(steps: Iterable[Step], random: Random) -> Iterator[Step]:
-    """Most filters are ranges that overlap, or leave gaps; parties often cancel what they have asked for."""
+    """Most filters are ranges that overlap, or leave gaps, often of several parties at once; most are cancelled."""
     asked: dict[str, list[str]] = {}
     for step in steps:
-        text = step.text
         if step.do == "subscribe" and random.random() < 0.8:
-            low, symbol = random.randrange(7), random.choice(["", 'symbol = "A" and ', 'symbol = "B" and '])
-            text = f"{symbol}x >= {low} and x <= {low + random.randrange(3)}"
-            asked.setdefault(step.party, []).append(text)
+            symbol = random.choice(["", 'symbol = "A" and ', 'symbol = "B" and '])
+            for number in range(random.choice([1, 1, 3, 4])):
+                low = random.randrange(7)
+                text = f"{symbol}x >= {low} and x <= {low + random.randrange(3)}"
+                party = step.party if number == 0 else f"{step.server}/p{random.randrange(3)}"
+                asked.setdefault(party, []).append(text)
+                changes = {"text": text, "party": party, "wait": 0 if number else step.wait}
+                yield msgspec.structs.replace(step, **changes, spread=step.spread and number == 0)
         elif step.do == "unsubscribe" and asked.get(step.party) and random.random() < 0.8:
-            text = random.choice(asked[step.party])
-        yield msgspec.structs.replace(step, text=text)
+            yield msgspec.structs.replace(step, text=random.choice(asked[step.party]))
+        else:
+            yield step
 
 
 def _watched(steps: Iterable[Step], random: Random, *, offers_too: bool) -> Iterator[Step]:
