@@ -28,7 +28,10 @@ def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all((row["times_half"] is None) == (row["size"] == 100) for row in subscribed)
     connected = [row for row in rows if row["operation"] == "connect"]
     assert all(0 < row["told"] <= before["told"] for row, before in zip(connected, subscribed, strict=True))
-    published = [row for row in rows if not row["neighbours"]]
+    monitored = [row for row in rows if row["operation"].startswith("publish,")]
+    assert [row["operation"] for row in monitored] == ["publish, plain filters", "publish, patterns"] * 2
+    assert all(row["per_second"] > 0 for row in monitored)
+    published = [row for row in rows if not row["neighbours"] and row not in monitored]
     assert [row["operation"] for row in published] == ["match alone", "route", "publish at a node"] * 8
     assert all(row["of_matcher"] == 1 for row in published[::3])
 

@@ -398,3 +398,15 @@ def test_a_doubt_is_settled_by_its_answer_and_by_nothing_else(pair: Pair) -> Non
     assert ("rome", Probe(stamp, pair.now)) in pair.milan.links.frames(pair.now + 10)
     pair.milan.links.receive("rome", Known(stamp, pair.now), pair.now)
     assert not [frame for now in range(50) for _, frame in pair.milan.links.frames(pair.now + 11 + now)]
+
+
+def test_the_answer_is_acknowledged_at_once() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    [(_, asked)] = pair.milan.links.frames(0)
+    pair.rome.links.receive("milan", asked, 0)
+    [(_, answer)] = pair.rome.links.frames(0)
+    pair.milan.links.receive("rome", answer, 0)
+    assert pair.milan.links.frames(0) == [("rome", Data((1, "milan", 0), 0, (), 0))]
+    pair.rome.links.receive("milan", Data((1, "milan", 0), 0, (), 0), 1)
+    assert not [frame for now in range(1, 100) for frame in pair.rome.links.frames(now)]

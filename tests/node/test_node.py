@@ -11,13 +11,8 @@ from palio.errors import CallerError, LimitError, PalioError
 from palio.link.frames import Data, Open
 from palio.model.limits import Limits
 from palio.node import ports
-from palio.node.node import (
-    Node,
-    NodeSettings,
-    NotAdvertisedError,
-    NotAllowedError,
-    UnsatisfiableFilterError,
-)
+from palio.node.admission import NotAdvertisedError, NotAllowedError, UnsatisfiableFilterError
+from palio.node.node import Node, NodeSettings
 from palio.node.ports import Deliver, FromPeer, Input, LinkRefused, LinkUp, Output, Persist, Reply, Request, Send
 from palio.routing.messages import Publish, Subscribe, Unsubscribe
 from palio.routing.router import Role

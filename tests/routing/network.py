@@ -34,6 +34,7 @@ class Network:
         self.filters: dict[str, dict[str, list[Filter]]] = {name: {} for name in self.routers}
         self.advertisements: dict[str, dict[str, list[Advertisement]]] = {name: {} for name in self.routers}
         self.messages = 0
+        self.stamps = 0
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -44,9 +45,10 @@ class Network:
         self.queues[master, client] = deque()
         self.queues[client, master] = deque()
         if self.architecture in GENERAL:
+            self.stamps += 1
             latency = self.latencies[low_first(master, client)] = self.random.choice([1, 1, 2, 3])
             for here, there in ((master, client), (client, master)):
-                self.topology(here).connect(there, latency)
+                self.topology(here).connect(there, latency, (self.stamps, "", 0))
         self.tell(master, client)
 
     def disconnect(self, one: str, other: str) -> None:
@@ -156,7 +158,7 @@ class Network:
         world = self.world()
         reachable = world.reachable(server)
         wanting = {p for name, parties in world.wanting(notification).items() if name in reachable for p in parties}
-        if not world.is_advertising or self.is_announced(server, notification):
+        if not world.is_advertising(server) or self.is_announced(server, notification):
             assert got == dict.fromkeys(wanting, 1)
         else:
             assert set(got) <= wanting

@@ -128,8 +128,17 @@ def test_what_was_kept_is_known_again() -> None:
     after = Membership("a")
     after.restore(before.latest, before.links())
     assert after.known() == before.known()
-    assert not after.is_touched
+    assert after.updates() == []
     after.receive("c", Members((), ("d",)))
-    assert after.is_touched
     assert after.updates() == [("b", Members((), ("d",)))]
     assert after.next_stamp() > (2, "a", 0)
+
+
+def test_a_link_that_leads_to_a_cycle_is_no_part_of_it() -> None:
+    """The tail is the youngest link, and what it has told of itself comes back to it round the cycle."""
+    tail = Membership("tail")
+    tail.connect("a", (9, "tail", 0), {"a": (0, "", 0)})
+    tail.updates()
+    tail.receive("a", Members((("b", (2, "b", 0)), ("tail", (9, "tail", 0))), ()))
+    assert tail.to_cut() == []
+    assert tail.known() == {"tail": (0, "", 0), "a": (9, "tail", 0), "b": (9, "tail", 0)}

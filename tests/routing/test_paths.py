@@ -14,6 +14,7 @@ from palio.routing.paths import Graph
 from palio.routing.topology import BadAccountError, Topology
 
 Links = dict[tuple[str, str], int]
+STAMP = (1, "rome", 0)
 
 
 def links_of(random: Random, servers: list[str]) -> Links:
@@ -90,12 +91,14 @@ class Flood:
         self.links: Links = {}
         self.queues: dict[tuple[str, str], deque[Account]] = {}
         self.messages = 0
+        self.stamps = 0
 
     def connect(self, one: str, other: str, latency: int) -> None:
         self.links[one, other] = latency
+        self.stamps += 1
         for here, there in ((one, other), (other, one)):
             self.queues[here, there] = deque()
-            self.servers[here].connect(there, latency)
+            self.servers[here].connect(there, latency, (self.stamps, one, 0))
         self.tell(one, other)
 
     def disconnect(self, one: str, other: str) -> None:
@@ -177,9 +180,9 @@ def test_an_account_goes_over_every_link_at_most_once_in_each_direction() -> Non
 
 def test_accounts_that_no_server_can_give() -> None:
     topology = Topology("milan", 3)
-    topology.connect("rome", 1)
+    topology.connect("rome", 1, STAMP)
     with pytest.raises(BadAccountError, match="below 1"):
-        topology.receive("rome", Account("bari", 0, 1, (("rome", 0),)))
+        topology.receive("rome", Account("bari", 0, 1, (("rome", 0, STAMP),)))
     with pytest.raises(BadAccountError, match="later life"):
         topology.receive("rome", Account("milan", 4, 1, ()))
     topology.receive("rome", Account("milan", 2, 9, ()))

@@ -84,7 +84,6 @@ class History:
                 if names - {peer} and (not self.is_selective or self.is_meant_for(peer, filter))
             }
             assert known == maximal(mine) == set(self.table.told_to(peer))
-        assert not self.table.is_touched
         assert self.table.updates() == []
         assert set(self.table) == {filter for filter, names in self.holders.items() if names}
         assert not self.table._nodes or set(self.table._nodes) == set(self.table), "what is gone is not kept"
@@ -120,6 +119,5 @@ def test_a_table_that_nobody_is_told_of_keeps_no_order() -> None:
     """A central server has no neighbours, and must not pay for them."""
     table = Table(Filter)
     table.add_party(Filter.parse("x > 3"), "me")
-    assert not table.is_touched
     assert table.updates() == []
     assert not table._nodes

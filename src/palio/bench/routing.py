@@ -4,8 +4,8 @@ Subscriptions of a population come one by one, from a thousand parties, into a r
 be told is worked out after each. Then another neighbour is connected, and a tenth of the subscriptions cancelled. The
 largest number of subscriptions comes to a router with many neighbours too, once from parties and once from the
 neighbours themselves in turn, so that each has to be told what all but itself hold. Notifications are published by a
-party, in batches, at a node without neighbours, beside calls of its index alone. Times are the processor's, for one
-thread.
+party, in batches, at a node without neighbours, beside calls of its index alone. Patterns have three filters each, and
+a party each; beside them, the same filters as plain subscriptions. Times are the processor's, for one thread.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ from palio.bench.populations import SUBSCRIPTIONS, subscriptions
 from palio.bench.report import Figure, Report
 from palio.bench.workloads import WORKLOADS
 from palio.matching import FilterIndex
-from palio.model import Filter
+from palio.model import Filter, Notification, Pattern
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Publish, Subscribe
-from palio.routing.router import Role, Router
+from palio.routing.router import Profile, Role, Router
 
 SIZES = (50_000, 100_000)
 POPULATIONS = SUBSCRIPTIONS
 _WORKLOADS = ("W1", "W2", "W3", "W4")
+_PATTERNS = "W2"
+"""The workload whose filters patterns consist of: stock ticks."""
+_IN_A_PATTERN = 3
 _PARTIES = 1_000
 _FEW_NEIGHBOURS = 2
 _MANY_NEIGHBOURS = 16
@@ -54,6 +57,9 @@ def run(
         for size in sizes:
             progress(f"{name}, {size:,}: notifications")
             rows += _publishing(name, size)
+    for size in sizes:
+        progress(f"{_PATTERNS}, {size:,}: patterns")
+        rows += _monitoring(size)
     return Report("routing", [dict.fromkeys(_KEYS) | row for row in rows])
 
 
@@ -155,8 +161,7 @@ def _publishing(workload: str, size: int) -> Iterator[dict[str, Figure]]:
     for number, filter in enumerate(filters):
         node.router.subscribe(f"p{number}", filter)
     index = FilterIndex(filters)
-    requests = [ports.Request("object", number, ports.Publish(event)) for number, event in enumerate(events)]
-    batches = [requests[begin : begin + _BATCH] for begin in range(0, len(requests), _BATCH)]
+    batches = _batches(events)
     messages = [Publish(event) for event in events]
     matching = _best(lambda: [index.match(event) for event in events])
     routing = _best(lambda: [node.router.route(message) for message in messages])
@@ -169,6 +174,26 @@ def _publishing(workload: str, size: int) -> Iterator[dict[str, Figure]]:
             "per_second": _EVENTS / seconds,
             "of_matcher": matching / seconds,
         }
+
+
+def _monitoring(size: int) -> Iterator[dict[str, Figure]]:
+    workload, count = WORKLOADS[_PATTERNS], _IN_A_PATTERN * size
+    filters, batches = workload.filters(count), _batches(workload.events(_EVENTS, size=count))
+    for operation in ("publish, plain filters", "publish, patterns"):
+        node = Node(NodeSettings("milan", "ce"))
+        for begin in range(0, count, _IN_A_PATTERN):
+            party, mine = f"p{begin}", filters[begin : begin + _IN_A_PATTERN]
+            if operation == "publish, patterns":
+                node.monitors.subscribe(party, Pattern(mine))
+            else:
+                node.router.put_in(party, Profile(tuple(mine), ()))
+        seconds = _best(lambda node=node: [node.handle(batch, 0) for batch in batches])  # type: ignore[misc]
+        yield {"population": _PATTERNS, "operation": operation, "size": size, "per_second": _EVENTS / seconds}
+
+
+def _batches(events: Sequence[Notification]) -> list[list[ports.Input]]:
+    requests = [ports.Request("object", number, ports.Publish(event)) for number, event in enumerate(events)]
+    return [list(requests[begin : begin + _BATCH]) for begin in range(0, len(requests), _BATCH)]
 
 
 def _best(work: Callable[[], object]) -> float:

@@ -71,7 +71,8 @@ def routing(as_json: bool, sizes: str) -> None:
 
     "subscribe" is from parties, "hear" from neighbours; "connect" one more neighbour when all are there; "unsubscribe"
     a tenth. "told" is how many messages the neighbours get about it; "of half" compares with half as many
-    subscriptions; "of the index" with the rate of its single calls. Takes about ten minutes.
+    subscriptions; "of the index" with the rate of its single calls. Patterns have three filters each, beside the same
+    filters as plain subscriptions. Takes about ten minutes.
     """
     from palio.bench.routing import run
 

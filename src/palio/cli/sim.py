@@ -40,7 +40,13 @@ def _errors_in_a_line() -> Iterator[None]:
 
 @sim.command(epilog="Example:  palio sim check --seeds 500 --arch hs,as")
 @click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, help="How many, beginning with 0.")
-@click.option("--suite", default="trees", show_default=True, help="trees, graphs or merging.")
+@click.option(
+    "--suite",
+    metavar="NAME",
+    default="trees",
+    show_default=True,
+    help="What happens: trees, graphs, patterns, merging.",
+)
 @click.option("--arch", metavar="NAMES", help="Architectures, with commas.  [default: those of the suite]")
 @click.option(
     "--faults",
@@ -82,19 +88,21 @@ def check(  # noqa: PLR0913 (one for each option)
     with _errors_in_a_line():
         from palio.cli import sim_report
         from palio.sim import check as checker
-        from palio.sim.generate import FAULTS
+        from palio.sim.suites import suite_of
 
-        names, kinds = None if arch is None else _names(arch), FAULTS if faults is None else _names(faults)
+        chosen = suite_of(suite)
+        names, kinds = _names(arch, chosen.architectures), _names(faults, chosen.faults)
         with sim_report.progress("Histories") as tell:
             report = checker.check(
-                range(seeds), names, kinds, suite=suite, operations=ops, progress=tell, processes=processes
+                range(seeds), names, kinds, operations=ops, suite=suite, progress=tell, processes=processes
             )
         caught = None
         if planted:
-            from palio.sim.planted import catch_all
+            from palio.sim.planted import PLANTED, catch_all
 
             with sim_report.progress("Planted bugs") as tell:
-                caught = catch_all(operations=ops, progress=tell, processes=processes, suite=suite)
+                bugs = [name for name, bug in PLANTED.items() if bug.suite == suite]
+                caught = catch_all(operations=ops, progress=tell, processes=processes, names=bugs)
         stored = _stored(report, out, processes)
     show = sim_report.show_json if as_json else sim_report.show
     show(report, caught, stored)
@@ -102,7 +110,9 @@ def check(  # noqa: PLR0913 (one for each option)
         raise click.exceptions.Exit(_VIOLATED)
 
 
-def _names(given: str) -> tuple[str, ...]:
+def _names(given: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
+    if given is None:
+        return usual
     return tuple(dict.fromkeys(part.strip() for part in given.split(",") if part.strip()))
 
 

@@ -110,7 +110,7 @@ class _Link:
     def __init__(self, session: Session, role: str, latency: int, answer: _Repeated | None) -> None:
         self.session, self.role, self.latency = session, role, latency
         self.answer = answer
-        """Until the other end shows that it has got it."""
+        """Until the other end shows that it has got it; kept for good, because once more does no harm."""
         self.doubt: _Repeated | None = None
         """A question whether the other end still knows the link."""
         self.kept = session.base, session.next, session.expected
@@ -277,9 +277,7 @@ class Links:
             if opening is None or opening.frame.session != frame.session:  # otherwise it has overtaken the answer
                 self._reply_unknown(peer, frame.session)
             return []
-        if link.answer is not None:
-            link.answer = None
-            self._keep_link(peer, link)
+        link.answer = None
         session = link.session
         messages = session.receive(frame, now)
         if session.is_due(now):

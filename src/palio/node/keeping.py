@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from palio.node.journal import Journal, Record
 from palio.routing.messages import Advertise, Control, Subscribe, begun
-from palio.routing.router import Profile, Role
+from palio.routing.router import Profile
 
 if TYPE_CHECKING:
     from palio.node.node import Node
@@ -23,7 +23,7 @@ class Keeping:
 
     def __init__(self) -> None:
         self.journal = Journal()
-        self._counters: tuple[int, int] = (0, 0)
+        self._counters: Any = None
         self._waves: dict[int, Any] = {}
         self._members: dict[str, None] = {}
 
@@ -55,7 +55,7 @@ class Keeping:
 
     def finish(self, node: Node) -> tuple[Record, ...]:
         """All that has changed since the last call."""
-        counters = node.published, node.membership.latest
+        counters = node.published, node.membership.latest, node.clock.latest
         if counters != self._counters:
             self._counters = counters
             self.journal.put(("counters",), counters)
@@ -81,16 +81,19 @@ class Keeping:
     def restore(self, node: Node, records: Iterable[Record], now: int) -> None:
         """Make a new node what it was when the records were written."""
         known: dict[tuple[Any, ...], Any] = {key: value for key, value in records if value is not None}
-        self._counters = node.published, latest = known.get(("counters",), (0, 0))
+        self._counters = known.get(("counters",), (0, 0, node.clock.latest))
+        node.published, latest, node.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
         node.waves.restore(self._waves)
         node.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
         ups = node.links.restore(known, now)
         for up in ups:
-            node.join(up.peer, Role(up.role), up.latency)
+            node.join(up)
         if node.router.topology is not None:
             node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)
+        node.monitors.restore(known, now)
+        node.tell_nobody(known)
         for key, value in known.items():
             if key[0] == "seen":
                 node.seen.restore(key[1], key[2], value)
@@ -114,4 +117,3 @@ class Keeping:
             if key[0] == "watch":
                 for subject in subjects:
                     node.watching.add(key[1], subject)
-        node.tell_nobody(known)

@@ -6,6 +6,10 @@ from collections.abc import Iterable
 
 from palio.model import Notification
 from palio.node.journal import Journal
+from palio.node.watches import Found
+
+Content = Notification | Found
+"""What a delivery brings: a notification, or a sequence that matches a pattern."""
 
 
 class Mail:
@@ -16,23 +20,23 @@ class Mail:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._next: dict[str, int] = {}
-        self._kept: dict[str, dict[int, Notification]] = {}
+        self._kept: dict[str, dict[int, Content]] = {}
 
-    def restore(self, next_numbers: Iterable[tuple[str, int]], kept: Iterable[tuple[str, int, Notification]]) -> None:
+    def restore(self, next_numbers: Iterable[tuple[str, int]], kept: Iterable[tuple[str, int, Content]]) -> None:
         """Take back what was kept."""
         self._next = dict(next_numbers)
-        for party, number, notification in kept:
-            self._kept.setdefault(party, {})[number] = notification
+        for party, number, content in kept:
+            self._kept.setdefault(party, {})[number] = content
 
-    def add(self, parties: Iterable[str], notification: Notification) -> tuple[int, ...]:
-        """A notification for some parties; the number that it has for each."""
+    def add(self, parties: Iterable[str], content: Content) -> tuple[int, ...]:
+        """A delivery for some parties; the number that it has for each."""
         numbers = []
         for party in parties:
             number = self._next.get(party, 0)
             self._next[party] = number + 1
-            self._kept.setdefault(party, {})[number] = notification
+            self._kept.setdefault(party, {})[number] = content
             self._journal.put(("mail", party), number + 1)
-            self._journal.put(("mail", party, number), notification)
+            self._journal.put(("mail", party, number), content)
             numbers.append(number)
         return tuple(numbers)
 
@@ -43,6 +47,6 @@ class Mail:
             del kept[done]
             self._journal.delete(("mail", party, done))
 
-    def kept(self, party: str) -> list[tuple[int, Notification]]:
+    def kept(self, party: str) -> list[tuple[int, Content]]:
         """What a party has not acknowledged, in the order of the numbers."""
         return sorted(self._kept.get(party, {}).items(), key=lambda item: item[0])

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from palio.errors import CallerError, LimitError, PalioError, PeerError, brief
+from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.links import Down, Event, Links, Received, Refused, Up, Wish
-from palio.link.session import LinkSettings
-from palio.model import Notification
+from palio.model import Filter, Notification, Pattern
 from palio.model.envelope import Envelope, NotificationId
-from palio.model.limits import DEFAULT_LIMITS, Limits
-from palio.node import ports
+from palio.node import admission, ports
+from palio.node.admission import NotAdvertisedError, NotAllowedError
+from palio.node.hybrid import HybridClock
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
 from palio.node.mail import Mail
+from palio.node.monitors import Monitors
 from palio.node.ports import (
     Deliver,
+    DeliverSequence,
     FromPeer,
     Input,
     LinkDown,
@@ -32,52 +33,18 @@ from palio.node.ports import (
     Send,
 )
 from palio.node.seen import Seen
+from palio.node.settings import NodeSettings, check_settings
+from palio.node.watches import Found
 from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.border import Border, Gateway
+from palio.routing.border import Border
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
-from palio.routing.telling import Telling, TellingSettings
+from palio.routing.telling import Telling
 from palio.routing.watching import Watching
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class NodeSettings(NamedTuple):
-    """What a server is."""
-
-    server: str
-    architecture: str
-    incarnation: int = 0
-    """Which life of the server this is; a server that has lost its data begins another."""
-    link: LinkSettings = LinkSettings()
-    guard: bool = False
-    """Whether a party may publish only what it has advertised."""
-    may_act_for: Mapping[str, frozenset[str]] = {}
-    """For whom else a party may subscribe and advertise."""
-    filters_per_party: int = 10_000
-    """Subscriptions, and advertisements, that one party may hold at the same time."""
-    limits: Limits = DEFAULT_LIMITS
-    """What a filter, an advertisement or a notification may be."""
-    gateways: Mapping[str, Gateway] = {}
-    """The servers of other networks with which this one may be joined."""
-    telling: TellingSettings = TellingSettings()
-    """Whether what neighbours are told is merged, or waits for more; by default it is told at once as it is."""
-    durable: bool = False
-    """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
-
-
-class UnsatisfiableFilterError(CallerError):
-    """A filter that nothing can match."""
-
-
-class NotAdvertisedError(CallerError):
-    """A publication that its publisher has not advertised, where that is asked for."""
-
-
-class NotAllowedError(CallerError):
-    """A party acts for another one without the right to."""
+__all__ = ["Node", "NodeSettings"]
 
 
 class _Asked(NamedTuple):
@@ -102,18 +69,18 @@ class Node:
     """
 
     def __init__(self, settings: NodeSettings, records: Iterable[Record] = (), now: int = 0) -> None:
-        architecture = ARCHITECTURES.get(settings.architecture)
-        if architecture is None:
-            names = ", ".join(ARCHITECTURES)
-            raise CallerError(f"architecture: {brief(settings.architecture)} is none of {names}")
+        check_settings(settings)
         self.settings = settings
-        self.router: Router = architecture(settings.server, settings.incarnation)
+        self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.incarnation)
         self.membership = self.router.membership
         self._keeping = Keeping() if settings.durable else None
-        self.watching = Watching(self.router)
+        journal = self._keeping.journal if self._keeping else None
         self.telling = Telling(settings.telling, is_kept=settings.durable)
-        self.links = Links(settings.server, self, settings.link, self._keeping.journal if self._keeping else None)
-        self.mail = Mail(self._keeping.journal) if self._keeping else None
+        self.watching = Watching(self.router)
+        self.links = Links(settings.server, self, settings.link, journal)
+        self.mail = Mail(journal) if journal is not None else None
+        self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
+        self.clock = HybridClock()
         self._borders: dict[str, Border] = {}
         """The gateways that are there."""
         self.seen = Seen()
@@ -128,15 +95,14 @@ class Node:
         self._has_news = False
         """Whether the neighbours may have to be told something."""
         self._now = now
-        self._date = now, _EPOCH + timedelta(microseconds=now)
-        """The last moment at which something was published, as a date, too."""
         if self._keeping:
             self._keeping.restore(self, records, now)
 
     @property
     def deadline(self) -> int | None:
         """When :meth:`handle` must be called again at the latest, with or without input."""
-        return min((each for each in (self.links.deadline, self.telling.deadline) if each is not None), default=None)
+        deadlines = self.links.deadline, self.monitors.deadline, self.telling.deadline
+        return min((each for each in deadlines if each is not None), default=None)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """Take what has come in, and say what goes out.
@@ -148,6 +114,9 @@ class Node:
         for each in inputs:
             self._take(each)
         self._has_news |= self.telling.is_due(now)
+        due = self.monitors.deadline
+        if due is not None and due <= now:
+            self._deliver_sequences(self.monitors.release(now))
         while self._has_news:
             self._tell()
         self._outputs += [Outlook(*each) for each in self.watching.news()]
@@ -215,21 +184,24 @@ class Node:
         if isinstance(operation, ports.Publish):
             self._publish(party, operation.notification)
             return False
+        admission.check_name(party)
         self._has_news = True
         match operation:
-            case ports.Subscribe(filter, wait):
-                if not filter.is_satisfiable():
-                    raise UnsatisfiableFilterError(f"nothing can match {brief(str(filter))}")
-                self._check_room(len(filter.constraints), len(self.router.profile(party).filters))
-                self.router.subscribe(party, filter)
+            case ports.Subscribe(wanted, wait):
+                self._subscribe(party, wanted)
                 self._keep_party(party)
                 return wait
-            case ports.Unsubscribe(filter):
-                self.router.unsubscribe(party, filter)
+            case ports.Unsubscribe(wanted):
+                wanted = _plain(wanted)
+                if isinstance(wanted, Filter):
+                    self.router.unsubscribe(party, wanted)
+                else:
+                    self.monitors.unsubscribe(party, wanted)
                 self._keep_party(party)
             case ports.Advertise(advertisement, wait):
-                room = len(self.router.profile(party).advertisements)
-                self._check_room(len(advertisement.constraints), room)
+                admission.check_constraints(advertisement, self.settings.limits)
+                held = len(self.router.profile(party).advertisements)
+                admission.check_room(held, self.settings.filters_per_party)
                 self.router.advertise(party, advertisement)
                 self._keep_party(party)
                 return wait
@@ -242,7 +214,8 @@ class Node:
 
     def _watch(self, party: str, operation: ports.Watch | ports.Unwatch) -> None:
         if isinstance(operation, ports.Watch):
-            self._check_room(len(operation.subject.constraints), len(self.watching.of(party)))
+            admission.check_constraints(operation.subject, self.settings.limits)
+            admission.check_room(len(self.watching.of(party)), self.settings.filters_per_party)
             self.watching.add(party, operation.subject)
         else:
             self.watching.remove(party, operation.subject)
@@ -253,11 +226,15 @@ class Node:
         if party not in self.settings.may_act_for.get(actor, ()):
             raise NotAllowedError(f"{brief(actor)} may not act for {brief(party)}")
 
-    def _check_room(self, constraints: int, held: int) -> None:
-        if constraints > self.settings.limits.constraints:
-            raise LimitError("constraints", self.settings.limits.constraints, constraints, "constraints in one filter")
-        if held >= self.settings.filters_per_party:
-            raise LimitError("filters_per_party", self.settings.filters_per_party, held + 1, "filters of one party")
+    def _subscribe(self, party: str, wanted: Filter | Pattern) -> None:
+        wanted = _plain(wanted)
+        admission.check_wanted(wanted, self.settings.limits)
+        held = len(self.router.profile(party).filters) + self.monitors.count(party)
+        admission.check_room(held, self.settings.filters_per_party)
+        if isinstance(wanted, Filter):
+            self.router.subscribe(party, wanted)
+        else:
+            self.monitors.subscribe(party, wanted)
 
     def _keep_party(self, party: str) -> None:
         if self._keeping:
@@ -266,14 +243,10 @@ class Node:
     def _publish(self, party: str, notification: Notification) -> None:
         if self.settings.guard and not self.router.announces(party, notification):
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
-        attributes = self.settings.limits.attributes
-        if len(notification) > attributes:
-            raise LimitError("attributes", attributes, len(notification), "attributes in one notification")
+        admission.check_size(notification, self.settings.limits)
         id = NotificationId(self.settings.server, self.settings.incarnation, self.published)
         self.published += 1
-        if self._date[0] != self._now:
-            self._date = self._now, _EPOCH + timedelta(microseconds=self._now)
-        enveloped = notification.with_envelope(Envelope(id, self._date[1], party))
+        enveloped = notification.with_envelope(Envelope(id, self.clock.next(self._now), party))
         self._forward(messages.Publish(enveloped), None)
 
     def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
@@ -285,7 +258,11 @@ class Node:
             self.mail.acknowledge(given.party, given.number)
             return
         party = given.party
-        self._outputs += [Deliver((party,), each, (number,)) for number, each in self.mail.kept(party)]
+        for number, each in self.mail.kept(party):
+            if isinstance(each, Found):
+                self._outputs.append(DeliverSequence(*each, number))
+            else:
+                self._outputs.append(Deliver((party,), each, (number,)))
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
@@ -340,9 +317,11 @@ class Node:
             raise CallerError(f"a latency of {latency}; it is 1 at least")
         if role is Role.GATEWAY and peer not in self.settings.gateways:
             raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
-        masters = [peer for peer, wish in self.links.wishes.items() if wish.role == Role.MASTER.value]
-        if role is Role.MASTER and masters:
-            raise CallerError(f"this server has a master already, or asks for one: {masters[0]}; disconnect it first")
+        wishes = self.links.wishes.items()
+        masters = [other for other, wish in wishes if wish.role == Role.MASTER.value]
+        above = [other for other, wish in wishes if wish.role in (Role.MASTER.value, Role.GATEWAY.value)]
+        if (role is Role.MASTER and above) or (role is Role.GATEWAY and masters):
+            raise CallerError(f"this server has a master already, or asks for one: {above[0]}; disconnect it first")
 
     def _give_up(self, peer: str, error: PeerError) -> list[Event]:
         """A neighbour that breaks the rules is told so by ending the link; others are not concerned."""
@@ -380,8 +359,9 @@ class Node:
         self.telling.forget(peer)
         self._borders.pop(peer, None)
 
-    def join(self, peer: str, role: Role, latency: int) -> None:
+    def join(self, up: Up) -> None:
         """There is a link, now or again."""
+        peer, role = up.peer, Role(up.role)
         self.router.connect(peer, role)
         if role is Role.GATEWAY:
             gateway = self.settings.gateways[peer]
@@ -389,10 +369,10 @@ class Node:
             for offer in gateway.offers:
                 self.router.receive(peer, messages.Advertise(offer))
         elif self.router.topology is not None:
-            self.router.topology.connect(peer, latency)
+            self.router.topology.connect(peer, up.latency, up.stamp)
 
     def _up(self, up: Up) -> None:
-        self.join(up.peer, Role(up.role), up.latency)
+        self.join(up)
         if self._is_in_tree(Role(up.role)):
             self.membership.connect(up.peer, up.stamp, dict(up.members), dict(up.told))
         if self._keeping:
@@ -415,6 +395,7 @@ class Node:
                 raise PeerError(f"{brief(peer)} sends a notification without an envelope")
             border = self._borders.get(peer)
             if (border is None or border.lets_in(message)) and self._is_new(envelope.id):
+                self.clock.saw(envelope.published)
                 self._forward(message, peer)
             return
         self._has_news = True
@@ -506,8 +487,15 @@ class Node:
         if route.parties:
             numbers = self.mail.add(route.parties, notification) if self.mail is not None else ()
             self._outputs.append(Deliver(route.parties, notification, numbers))
+        if route.met:
+            self._deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
         for peer in route.peers:
             self._send(peer, (passed,))
+
+    def _deliver_sequences(self, found: Iterable[Found]) -> None:
+        for each in found:
+            number = self.mail.add((each.party,), each)[0] if self.mail is not None else None
+            self._outputs.append(DeliverSequence(*each, number))
 
     def _spread(self, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
@@ -528,3 +516,8 @@ class Node:
                 case _Passed(peer, token):
                     self._tell(pressing=True)  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])
+
+
+def _plain(wanted: Filter | Pattern) -> Filter | Pattern:
+    """A pattern of one filter is that filter."""
+    return wanted.filters[0] if isinstance(wanted, Pattern) and len(wanted) == 1 else wanted

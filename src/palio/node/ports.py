@@ -6,7 +6,7 @@ import msgspec
 
 from palio.errors import PalioError
 from palio.link.frames import Frame
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.node.journal import Record
 from palio.routing.router import Role
 
@@ -16,17 +16,17 @@ class Input(msgspec.Struct, frozen=True, gc=False):
 
 
 class Subscribe(Input, frozen=True, gc=False):
-    """A party wants what a filter matches."""
+    """A party wants what a filter matches, or the sequences that match a pattern."""
 
-    filter: Filter
+    filter: Filter | Pattern
     wait: bool = False
     """Answer only when the subscription has spread through the network."""
 
 
 class Unsubscribe(Input, frozen=True, gc=False):
-    """A party cancels all its subscriptions that a filter covers."""
+    """A party cancels all its subscriptions that a filter covers; or, position by position, a pattern."""
 
-    filter: Filter
+    filter: Filter | Pattern
 
 
 class Advertise(Input, frozen=True, gc=False):
@@ -104,7 +104,10 @@ class FromPeer(Input, frozen=True, gc=False):
 
 
 class Attach(Input, frozen=True, gc=False):
-    """A party is here (again): send it what it has not acknowledged."""
+    """A party is here (again): send it what it has not acknowledged.
+
+    Before that, what a node has for a party that is not here need not be passed on.
+    """
 
     party: str
 
@@ -140,6 +143,16 @@ class Deliver(Output, frozen=True, gc=False):
     notification: Notification
     numbers: tuple[int, ...] = ()
     """The number of the delivery for each party, where deliveries are kept until they are acknowledged."""
+
+
+class DeliverSequence(Output, frozen=True, gc=False):
+    """A sequence of notifications that matches a pattern, for a party of this server."""
+
+    party: str
+    pattern: Pattern
+    notifications: tuple[Notification, ...]
+    number: int | None = None
+    """Of the delivery, where deliveries are kept; plain deliveries and sequences are numbered together."""
 
 
 class Persist(Output, frozen=True):

@@ -135,6 +135,11 @@ class Flooding(_Acyclic):
     name = "nf"
     subscriptions_spread = False
 
+    def check_neighbour(self, role: Role) -> None:
+        """Where nobody says what is wanted, other networks cannot be asked for it."""
+        if role is not Role.PEER:
+            raise CallerError(f"in a network that floods there is no {role.value}")
+
     def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
         """None does."""
         return False

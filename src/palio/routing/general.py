@@ -80,11 +80,6 @@ class _Sources(Generic[E]):
             for peer in self._peers:
                 table.reconsider(peer)
 
-    @property
-    def is_touched(self) -> bool:
-        """Whether a neighbour may have to be told something."""
-        return any(table.is_touched for table in self._tables.values())
-
     def updates(self) -> list[tuple[str, Update[E]]]:
         """What has to be told now, by source; sources of which nothing is known or told any more are forgotten."""
         found = [(source, update) for source, table in self._tables.items() for update in table.updates()]
@@ -222,12 +217,6 @@ class General(Router):
     def _is_wanted_behind(self, source: str, peer: str, filter: Filter) -> bool:  # noqa: ARG002
         """Whether a neighbour hears of a source's filter from here."""
         return self._is_behind(source, peer)
-
-    @property
-    def is_touched(self) -> bool:
-        """Whether :meth:`control` may have something to say."""
-        is_new = self._graph is not self.topology.graph
-        return is_new or self._wanted.is_touched or self._offered.is_touched or super().is_touched
 
     def control(self) -> list[tuple[str, list[Control]]]:
         """What the neighbours have to be told; if the network has changed, of other sources than before."""

@@ -133,17 +133,15 @@ behind rome
         """A neighbour says which servers it reaches, or does no longer."""
         link = self._links[peer]
         for member, stamp in message.joined:
-            link.reached[member] = max(stamp, link.stamp)
             self._latest = max(self._latest, stamp[0])
             self._touched[member] = self._suspects[member] = None
+            if stamp == link.stamp:  # an echo from a cycle elsewhere: the way leads over this link already
+                link.reached.pop(member, None)
+            else:
+                link.reached[member] = max(stamp, link.stamp)
         for member in message.left:
             link.reached.pop(member, None)
             self._touched[member] = None
-
-    @property
-    def is_touched(self) -> bool:
-        """Whether there may be something to tell, or a link to cut."""
-        return bool(self._touched or self._suspects)
 
     def updates(self) -> list[tuple[str, Members]]:
         """What the neighbours have to be told now; it counts as told."""

@@ -68,8 +68,8 @@ class Account(Message, frozen=True, gc=False):
     incarnation: int
     number: int
     """Younger accounts have higher ones."""
-    links: tuple[tuple[str, int], ...]
-    """The neighbours, with the latencies of the links to them."""
+    links: tuple[tuple[str, int, Stamp], ...]
+    """The neighbours, with the latencies and stamps of the links to them."""
     beyond: tuple[tuple[str, Stamp], ...] = ()
     """Servers of other networks that are reached over it; for each the age of the youngest link between."""
 

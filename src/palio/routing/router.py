@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -18,6 +18,9 @@ from palio.routing.membership import Membership
 from palio.routing.messages import Advertise, Control, Message, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.table import Holders, Table
 from palio.routing.topology import Topology
+
+MONITORS = ""
+"""The holder of the filters of which patterns consist; no party has this name."""
 
 
 class Role(Enum):
@@ -51,6 +54,8 @@ class Route(msgspec.Struct, frozen=True, gc=False):
 
     parties: tuple[str, ...]
     peers: tuple[str, ...]
+    met: tuple[Filter, ...] = ()
+    """The filters of patterns that it matches."""
 
 
 class _Party(NamedTuple):
@@ -87,6 +92,9 @@ class Router(ABC):
         self._slots: dict[Filter, int] = {}
         self._targets: dict[int, str | Holders] = {}
         """Who gets what a filter matches, by the filter's number: its only party, or all of its holders."""
+        self._watched: dict[Filter, int] = {}
+        """The filters of patterns, and how often each is needed."""
+        self._watched_slots: dict[int, Filter] = {}
 
     # -- what an architecture says -------------------------------------------------------------------------------------
 
@@ -152,7 +160,9 @@ class Router(ABC):
         return known is not None and any(each.announces(notification) for each in known.advertisements)
 
     def profile(self, party: str) -> Profile:
-        """What a party holds here."""
+        """What a party holds here; the monitors hold filters that may cover each other."""
+        if party == MONITORS:
+            return Profile(tuple(self._watched), ())
         known = self._parties.get(party)
         return Profile((), ()) if known is None else Profile(tuple(known.filters), tuple(known.advertisements))
 
@@ -191,6 +201,29 @@ class Router(ABC):
     def _withdraw(self, advertisement: Advertisement, party: str) -> None:
         """A party holds an advertisement no longer."""
         self.advertisements.remove_party(advertisement, party)
+
+    def watch(self, filter: Filter) -> None:
+        """A pattern needs what a filter matches."""
+        count = self._watched.get(filter, 0)
+        self._watched[filter] = count + 1
+        if not count:
+            self._begin(filter, MONITORS)
+            self._watched_slots[self._slots[filter]] = filter
+
+    def unwatch(self, filter: Filter) -> None:
+        """A pattern that needed a filter is gone."""
+        self._watched[filter] -= 1
+        if not self._watched[filter]:
+            del self._watched[filter], self._watched_slots[self._slots[filter]]
+            self._end(filter, MONITORS)
+
+    def met(self, notification: Notification) -> tuple[Filter, ...]:
+        """The filters of patterns that a notification matches."""
+        return self._met(self._index.match(notification))
+
+    def _met(self, slots: Iterable[int]) -> tuple[Filter, ...]:
+        watched = self._watched_slots
+        return tuple([watched[slot] for slot in slots if slot in watched])
 
     def _party(self, name: str) -> _Party:
         found = self._parties.get(name)
@@ -263,11 +296,6 @@ class Router(ABC):
         if not is_possible:
             raise UnexpectedMessageError(f"{brief(peer)} cannot say {brief(message)} now")
 
-    @property
-    def is_touched(self) -> bool:
-        """Whether :meth:`control` may have something to say."""
-        return self.subscriptions.is_touched or self.advertisements.is_touched
-
     def control(self) -> list[tuple[str, list[Control]]]:
         """What the neighbours have to be told, in the order in which it has to be said: make before break."""
         advertised = self.advertisements.updates()
@@ -300,14 +328,19 @@ class Router(ABC):
         parties: dict[str, None] = {}
         wanting: dict[str, None] = {}
         targets = self._targets
-        for slot in self._index.match(message.notification):
+        slots = self._index.match(message.notification)
+        for slot in slots:
             target = targets[slot]
             if isinstance(target, str):
                 parties[target] = None
             else:
                 parties.update(target.parties)
                 wanting.update(target.peers)
-        return Route(tuple(parties), self.onward(wanting, source, message))
+        onward = self.onward(wanting, source, message)
+        if MONITORS not in parties:
+            return Route(tuple(parties), onward)
+        del parties[MONITORS]
+        return Route(tuple(parties), onward, self._met(slots))
 
     def _enter(self, filter: Filter, is_new: bool) -> None:
         if is_new:

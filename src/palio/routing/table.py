@@ -151,11 +151,6 @@ class Table(Generic[E]):
         for element in changed:
             self._place(element, self._rows[element])
 
-    @property
-    def is_touched(self) -> bool:
-        """Whether a neighbour may have to be told something."""
-        return self._order is not None and bool(self._order.touched)
-
     def updates(self) -> list[Update[E]]:
         """What has to be told now, by neighbour; it counts as told."""
         if self._order is None or not self._order.touched:

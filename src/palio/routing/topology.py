@@ -1,7 +1,9 @@
 """Which servers and links there are in a network of any shape: every server tells all others of its links.
 
 A server's account of its links has a number, and is passed on by flooding over links that lose nothing; of two accounts
-the younger counts. A link is there when both of its ends say so.
+the younger counts. A link is there when both of its ends say so, and mean the same one: an account from before the
+network fell apart does not count again when it comes together. A new neighbour is told of this server last, so that who
+hears that the two are connected has heard of all that lies behind them before.
 """
 
 from __future__ import annotations
@@ -23,8 +25,8 @@ class Topology:
     """What one server knows of the network.
 
     >>> milan, rome = Topology("milan"), Topology("rome")
-    >>> milan.connect("rome", 30)
-    >>> rome.connect("milan", 30)
+    >>> milan.connect("rome", 30, (1, "milan", 0))
+    >>> rome.connect("milan", 30, (1, "milan", 0))
     >>> [(_, accounts)] = rome.updates()
     >>> for account in accounts:
     ...     milan.receive("rome", account)
@@ -35,8 +37,8 @@ class Topology:
     def __init__(self, server: str, incarnation: int = 0) -> None:
         self._server = server
         self._incarnation = incarnation
-        self._links: dict[str, int] = {}
-        """The latencies of this server's links, by neighbour."""
+        self._links: dict[str, tuple[int, Stamp]] = {}
+        """The latencies and stamps of this server's links, by neighbour."""
         self._beyond: dict[str, Stamp] = {}
         self._accounts: dict[str, Account] = {server: Account(server, incarnation, 0, ())}
         self._told: dict[str, dict[str, tuple[int, int]]] = {}
@@ -80,9 +82,9 @@ class Topology:
 
     # -- links of this server ------------------------------------------------------------------------------------------
 
-    def connect(self, peer: str, latency: int) -> None:
+    def connect(self, peer: str, latency: int, stamp: Stamp) -> None:
         """There is a new link: the neighbour gets to know all that is known here."""
-        self._links[peer] = latency
+        self._links[peer] = latency, stamp
         self._told[peer] = {}
         self._touched.update(dict.fromkeys(self._accounts))
         self._account()
@@ -101,7 +103,8 @@ class Topology:
     def _account(self) -> None:
         """Give account of the links anew."""
         number = self._accounts[self._server].number + 1
-        links, beyond = tuple(sorted(self._links.items())), tuple(sorted(self._beyond.items()))
+        links = tuple((peer, latency, stamp) for peer, (latency, stamp) in sorted(self._links.items()))
+        beyond = tuple(sorted(self._beyond.items()))
         self._learn(Account(self._server, self._incarnation, number, links, beyond))
 
     def members(self) -> dict[str, Stamp]:
@@ -122,7 +125,7 @@ class Topology:
         """A neighbour passes on what a server says of its links."""
         if account.server == self._server and _age(account) > _age(self._accounts[self._server]):
             raise BadAccountError(f"{brief(peer)} knows of a later life of {brief(self._server)} than this one")
-        if any(latency < 1 for _, latency in account.links):
+        if any(latency < 1 for _, latency, _ in account.links):
             raise BadAccountError(f"{brief(peer)} passes on a latency below 1: {brief(account)}")
         self._told[peer][account.server] = _age(account)
         if _age(account) > _age(self._accounts.get(account.server, _NOBODY)):
@@ -132,23 +135,18 @@ class Topology:
 
     def _learn(self, account: Account) -> None:
         self._accounts[account.server] = account
+        self._touched.pop(account.server, None)  # what was learned last is told last
         self._touched[account.server] = self._learned[account.server] = None
         self._graph = None
 
     def _usable(self) -> Iterator[tuple[str, str, int]]:
-        """Links that both ends give account of; where they differ the longer latency counts."""
-        ends = {name: dict(account.links) for name, account in sorted(self._accounts.items())}
-        for one, links in ends.items():
-            for other, latency in links.items():
-                if one < other and one in ends.get(other, ()):
-                    yield one, other, max(latency, ends[other][one])
+        """Links that both ends give the same account of."""
+        for one, account in sorted(self._accounts.items()):
+            for other, latency, stamp in account.links:
+                if one < other and other in self._accounts and (one, latency, stamp) in self._accounts[other].links:
+                    yield one, other, latency
 
     # -- what neighbours are told --------------------------------------------------------------------------------------
-
-    @property
-    def is_touched(self) -> bool:
-        """Whether there may be something to tell."""
-        return bool(self._touched)
 
     def updates(self) -> list[tuple[str, list[Account]]]:
         """What the neighbours have to be told now; it counts as told."""

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from palio.sim import suites
-
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 """Takes the right method and gives the wrong one."""
 
@@ -27,8 +25,8 @@ class Bug(NamedTuple):
     owner: type
     method: str
     make: Make
-    suite: str
-    """By whose histories it is found."""
+    suite: str = "trees"
+    """The kind of histories in which it shows."""
 
     @contextmanager
     def planted(self) -> Iterator[None]:
@@ -48,7 +46,7 @@ class Bug(NamedTuple):
 class Bugs:
     """A list of bugs, filled by a decorator of the functions that make the wrong methods."""
 
-    def __init__(self, suite: str = suites.TREES) -> None:
+    def __init__(self, suite: str = "trees") -> None:
         self._suite = suite
         self.all: list[Bug] = []
 

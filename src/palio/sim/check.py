@@ -15,7 +15,7 @@ from palio.routing.architectures import ARCHITECTURES
 from palio.sim.generate import FAULTS
 from palio.sim.history import History
 from palio.sim.run import Outcome, run
-from palio.sim.suites import SUITES, TREES
+from palio.sim.suites import USUAL, suite_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -34,15 +34,15 @@ class Case(NamedTuple):
     faults: str
     seed: int
     operations: int
-    suite: str = TREES
+    suite: str = USUAL
 
     def history(self) -> History:
         """The history itself."""
-        return SUITES[self.suite].history(self.seed, self.architecture, self.faults, self.operations)
+        return suite_of(self.suite).generate(self.seed, self.architecture, self.faults, self.operations)
 
     def __str__(self) -> str:
-        suite = "" if self.suite == TREES else f"{self.suite}-"
-        return f"{suite}{self.architecture}-{self.faults}-{self.seed}"
+        name = f"{self.architecture}-{self.faults}-{self.seed}"
+        return name if self.suite == USUAL else f"{self.suite}-{name}"
 
 
 class Checked(NamedTuple):
@@ -90,16 +90,16 @@ def cases(
     architectures: Sequence[str],
     faults: Sequence[str],
     operations: int = OPERATIONS,
-    suite: str = TREES,
+    suite: str = USUAL,
 ) -> list[Case]:
     """One history for each architecture and seed; the kinds of faults take turns with the seeds.
 
     >>> [str(case) for case in cases(range(3), ["as"], ["none", "links"])]
     ['as-none-0', 'as-links-1', 'as-none-2']
     """
-    _require(architectures, ARCHITECTURES, "architecture")
-    _require(faults, FAULTS, "faults")
-    _require([suite], SUITES, "suite")
+    chosen = suite_of(suite)
+    _require(architectures, chosen.architectures, "architecture")
+    _require(faults, chosen.faults, "faults")
     numbers = list(seeds)
     return [
         Case(architecture, faults[seed % len(faults)], seed, operations, suite)
@@ -118,17 +118,15 @@ def _require(given: Sequence[str], allowed: Iterable[str], what: str) -> None:
 
 def check(  # noqa: PLR0913 (what to check, and how)
     seeds: Iterable[int],
-    architectures: Sequence[str] | None = None,
+    architectures: Sequence[str] = tuple(ARCHITECTURES),
     faults: Sequence[str] = FAULTS,
     *,
-    suite: str = TREES,
     operations: int = OPERATIONS,
+    suite: str = USUAL,
     progress: Progress | None = None,
     processes: int | None = None,
 ) -> Report:
     """Run the histories of all seeds; the result is the same for any number of processes."""
-    _require([suite], SUITES, "suite")
-    architectures = SUITES[suite].architectures if architectures is None else architectures
     todo = cases(seeds, architectures, faults, operations, suite)
     results: dict[str, list[Checked]] = {name: [] for name in architectures}
     with workers(processes, len(todo)) as each_of:

@@ -10,11 +10,12 @@ import msgspec
 
 from palio.errors import InternalError
 from palio.link.frames import Data, Frame
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import (
     Acknowledge,
     Deliver,
+    DeliverSequence,
     FromPeer,
     Input,
     LinkDown,
@@ -45,6 +46,16 @@ class Delivery(msgspec.Struct, frozen=True, gc=False):
     """The last thing that had happened to servers or parties."""
 
 
+class SequenceDelivery(msgspec.Struct, frozen=True, gc=False):
+    """A sequence that a party got for a pattern."""
+
+    time: int
+    server: str
+    party: str
+    pattern: Pattern
+    notifications: tuple[Notification, ...]
+
+
 class Answer(NamedTuple):
     """What a party was told about a request."""
 
@@ -65,6 +76,8 @@ class Hop(msgspec.Struct, frozen=True, gc=False):
 class Cluster:
     """Servers on a simulated network, with simulated disks."""
 
+    make_node: type[Node] = Node
+
     def __init__(self, random: Random, latency: Callable[[str, str], int]) -> None:
         self.scheduler = Scheduler()
         self._random = random
@@ -79,6 +92,9 @@ class Cluster:
         self.deliveries: list[Delivery] = []
         self.outlooks: dict[tuple[str, Filter | Advertisement], bool] = {}
         """What parties were last told about what they watch."""
+        self.sequences: list[SequenceDelivery] = []
+        self.first_sequence: dict[str, int] = {}
+        """Of servers that have lost everything: where the sequences begin that they have found since."""
         self.answers: list[Answer] = []
         self.links: list[tuple[int, str, LinkUp | LinkDown | LinkRefused]] = []
         self.hops: list[Hop] = []
@@ -87,15 +103,15 @@ class Cluster:
         """How many things have happened to servers and parties, for the record."""
         self._highest: dict[tuple[str, object], int] = {}
 
-    def start(self, settings: NodeSettings) -> None:
-        """A server begins, or goes on with what is on its disk."""
+    def start(self, settings: NodeSettings, inputs: Iterable[Input] = ()) -> None:
+        """A server begins, or goes on with what is on its disk; this comes in before anything else does."""
         server = settings.server
         if settings.durable:
             disk = self._disks.setdefault(server, Disk(self.scheduler, self._random))
-            self.nodes[server] = Node(settings, disk.read(), self.time(server))
+            self.nodes[server] = self.make_node(settings, disk.read(), self.time(server))
         else:
-            self.nodes[server] = Node(settings)
-        self.give(server, ())
+            self.nodes[server] = self.make_node(settings)
+        self.give(server, inputs)
 
     def time(self, server: str) -> int:
         """What a server's clock shows."""
@@ -114,6 +130,7 @@ class Cluster:
     def lose_disk(self, server: str, parties: Iterable[str]) -> None:
         """The disk of a server that has died is gone; deliveries to its parties are numbered anew."""
         self._disks.pop(server, None)
+        self.first_sequence[server] = len(self.sequences)
         for party in parties:
             self._got.pop(party, None)
 
@@ -141,6 +158,9 @@ class Cluster:
                 if numbers:
                     parties = self._fresh(server, parties, numbers)
                 self.deliveries += [Delivery(now, server, party, notification, self.moment) for party in parties]
+            case DeliverSequence(party, pattern, notifications, number):
+                if number is None or self._fresh(server, (party,), (number,)):
+                    self.sequences.append(SequenceDelivery(now, server, party, pattern, notifications))
             case Persist(token, records):
                 node = self.nodes[server]
                 self._disks[server].write(records, lambda: self._written(server, node, token))

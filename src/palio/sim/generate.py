@@ -8,6 +8,7 @@ from typing import get_args
 
 from palio.sim.doom import Effect
 from palio.sim.history import History, Step
+from palio.sim.hybrid import NETWORKS, architecture_of
 from palio.sim.network import Weather
 
 FAULTS = ("none", "weather", "partitions", "slow", "links", "races", "crashes", "disks", "all")
@@ -67,18 +68,36 @@ def generate(seed: int, architecture: str, faults: str = "all", operations: int 
 class _Story:
     def __init__(self, random: Random, seed: int, architecture: str, faults: str) -> None:
         self.random, self.seed, self.architecture, self.faults = random, seed, architecture, faults
-        count = 1 if architecture == "ce" else random.randrange(2, 8)
-        self.servers = [f"s{number}" for number in range(count)]
-        self.parents = {name: self.servers[random.randrange(i)] for i, name in enumerate(self.servers) if i}
+        self.servers: list[str] = []
+        self.parents: dict[str, str] = {}
         self.more: list[tuple[str, str]] = []
         """Links that close cycles, where they may."""
-        if architecture in GRAPHS:
-            others = [pair for pair in combinations(self.servers, 2) if self.parents[pair[1]] != pair[0]]
-            self.more = random.sample(others, random.randrange(len(others) + 1))
+        if "+" in architecture:
+            for letter, kind in zip(NETWORKS, architecture.split("+"), strict=False):
+                self.found(letter, kind, most=4)
+        else:
+            self.found("s", architecture, most=7)
         self.linked: dict[str, str] = {}
         """The links that were asked for, by the server that opens them."""
         self.dead: list[str] = []
         self.steps: list[Step] = []
+
+    def found(self, letter: str, architecture: str, most: int) -> None:
+        """A network; it is joined with those that are there, by its first server, which is the root of a hierarchy."""
+        random, known = self.random, self.servers
+        count = 1 if architecture == "ce" else random.randrange(2, most + 1)
+        servers = [f"{letter}{number}" for number in range(count)]
+        parents = {name: servers[random.randrange(i)] for i, name in enumerate(servers) if i}
+        if architecture in GRAPHS:
+            others = [pair for pair in combinations(servers, 2) if parents[pair[1]] != pair[0]]
+            self.more += random.sample(others, random.randrange(len(others) + 1))
+        if known:
+            parents[servers[0]] = random.choice([each for each in known if self.may_join(each)])
+        self.servers = [*known, *servers]
+        self.parents |= parents
+
+    def may_join(self, server: str) -> bool:
+        return architecture_of(self.architecture, server) != "hs" or server[1:] == "0"
 
     def tell(self, operations: int) -> History:
         for child in self.parents:

@@ -91,6 +91,8 @@ class History(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     durable: bool = False
     """Whether servers have disks, and come back as what they were; if not, they forget everything when they die."""
+    window: int = 0
+    """For how long monitors hold notifications back."""
     telling: TellingSettings = TellingSettings()
     """How servers tell their neighbours of changes: whether they merge, and wait."""
 

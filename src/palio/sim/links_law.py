@@ -23,6 +23,7 @@ _GOOD_REASONS = (
     "there is a link to",
     "there is no link to",
     "cannot be linked with itself",
+    "only the root of a hierarchy",
 )
 """Why links may be refused. All other reasons say that a neighbour has broken the rules, and none of ours does."""
 
@@ -104,7 +105,7 @@ class LinksLaw:
         for server, peer in sorted(self._links):
             if server < peer and trees[server] != trees[peer]:
                 yield f"{server} and {peer} were in one tree, and are no longer"
-        if self._player.history.architecture in ("ce", "hs"):
+        if any(each in ("ce", "hs") for each in self._player.history.architecture.split("+")):
             return  # a server that has a master refuses another one
         for step in self._steps:
             if trees[step.server] != trees[step.peer]:
@@ -113,7 +114,7 @@ class LinksLaw:
     def _closing(self, ups: list[_Pair]) -> Iterator[str]:
         """Where every server knows the tree, a link that would close a cycle is refused and never comes up."""
         trees = _trees(self._player.history.servers, self._links)
-        is_tree = self._player.history.architecture not in GRAPHS
+        is_tree = self._player.history.architecture not in GRAPHS and "+" not in self._player.history.architecture
         if is_tree and all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
             for server, peer in ups:
                 yield f"the link from {server} to {peer} came up, though it closes a cycle"

@@ -70,7 +70,7 @@ class MergingLaw:
             told, required = union(held, kind, source), union(law, kind, source)
             if required & ~told:
                 yield f"{server} holds too little from {peer}: {_texts(held)} for {_texts(law)}"
-            is_exact = not self._slack and not (kind is Subscribe and self._world.is_advertising)
+            is_exact = not self._slack and not (kind is Subscribe and self._world.is_advertising(peer))
             if is_exact and told != required:
                 yield f"{server} holds too much from {peer}: {_texts(held)} for {_texts(law)}"
         yield from self._judge_locally(peer, server, groups, held)
@@ -114,7 +114,7 @@ class MergingLaw:
         offers |= {each.advertisement for each in heard if isinstance(each, Advertise)}
         if world.architecture == "hs" and world.links[teller][hearer] is not Role.MASTER:
             wanted = set()
-        if not world.is_advertising:
+        if not world.is_advertising(teller):
             return set(map(Subscribe, maximal(wanted)))
         relevant = [each.advertisement for each in standing(hearer) if isinstance(each, Advertise)]
         wanted = {each for each in wanted if any(offer.relevant_to(each) for offer in relevant)}

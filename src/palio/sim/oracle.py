@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from palio.model.envelope import NotificationId
 from palio.routing.messages import Subscribe
-from palio.routing.router import Role
+from palio.routing.router import MONITORS, Role
 from palio.sim.cluster import Delivery, Hop
 from palio.sim.generate import GRAPHS
+from palio.sim.hybrid import HybridWorld, are_joined, gateway
 from palio.sim.merging_law import MergingLaw
 from palio.sim.outlooks_law import judge_outlooks
 from palio.sim.player import Player
@@ -55,17 +55,32 @@ class Oracle:
         servers = player.history.servers
         links = {name: dict(player.cluster.nodes[name].router.peers) for name in servers}
         of = {name: {p: r for p, r in player.parties.items() if r.server == name} for name in servers}
-        filters = {name: {party: record.filters for party, record in of[name].items()} for name in servers}
+        filters = {
+            name: {
+                MONITORS: tuple(filter for record in of[name].values() for p in record.patterns for filter in p),
+                **{party: record.filters for party, record in of[name].items()},
+            }
+            for name in servers
+        }
         offers = {name: {party: record.advertisements for party, record in of[name].items()} for name in servers}
-        if player.history.architecture not in GRAPHS:
-            return World(player.history.architecture, links, filters, offers)
+        mixed = player.history.architecture
+        if mixed not in GRAPHS and "+" not in mixed:
+            return World(mixed, links, filters, offers)
         latencies = {
             (name, peer): player.cluster.nodes[name].links.latency(peer)
             for name, peers in links.items()
             for peer in peers
             if name < peer
         }
-        return GraphWorld(player.history.architecture, links, filters, offers, latencies)
+        if mixed in GRAPHS:
+            return GraphWorld(mixed, links, filters, offers, latencies)
+        gateways = {
+            (name, peer): gateway(mixed, player.history.seed, name, peer)
+            for name in servers
+            for peer in servers
+            if are_joined(mixed, name, peer)
+        }
+        return HybridWorld(mixed, links, filters, offers, latencies, gateways)
 
     # -- links and tables ----------------------------------------------------------------------------------------------
 
@@ -74,11 +89,16 @@ class Oracle:
             for peer in peers:
                 if server not in world.links[peer]:
                     yield f"{server} has a link to {peer}, which knows nothing of it"
-        for server in world.links if not isinstance(world, GraphWorld) else ():
-            seen = Counter(name for peer in world.links[server] for name in _bounded(world, server, peer))
-            if server in seen or any(count > 1 for count in seen.values()):
-                yield f"there is a cycle around {server}"
-                return
+        pieces = {server: server for server in world.links}
+        for server, peers in world.links.items():
+            for peer in [peer for peer in peers if world.may_be_in_cycle(server, peer)]:
+                pieces = _joined(pieces, server, peer)
+        for server, peers in world.links.items():
+            for peer in [peer for peer in peers if server < peer and not world.may_be_in_cycle(server, peer)]:
+                if pieces[server] == pieces[peer]:
+                    yield f"there is a cycle over the link between {server} and {peer}"
+                    return
+                pieces = _joined(pieces, server, peer)
 
     def _judge_tables(self, world: World) -> Iterator[str]:
         for server, peers in world.links.items():
@@ -92,7 +112,8 @@ class Oracle:
                     yield f"{server} holds from {peer} {_list(held)}, and should {_list(law)}"
             for party, filters in world.filters[server].items():
                 if set(router.profile(party).filters) != set(filters):
-                    yield f"{party} holds {_list(router.profile(party).filters)}, and should {_list(filters)}"
+                    who = party or f"{server}, for patterns,"
+                    yield f"{who} holds {_list(router.profile(party).filters)}, and should {_list(filters)}"
 
     # -- deliveries ----------------------------------------------------------------------------------------------------
 
@@ -109,7 +130,7 @@ class Oracle:
             got = self._got.setdefault(party, {})
             if id in got:
                 yield f"{party} got {id} twice"
-            is_graph = self._player.history.architecture in GRAPHS
+            is_graph = any(each in GRAPHS for each in self._player.history.architecture.split("+"))
             if id in self._behind.setdefault(party, set()) and not is_graph:
                 yield f"{party} got {id} after something that depends on it"
             got[id] = None
@@ -145,17 +166,24 @@ class Oracle:
         got = {(each.party, each.notification.envelope.id) for each in deliveries if each.notification.envelope}
         for publication in epoch.publications:
             for name, party in self._player.parties.items():
-                if (name, publication.id) in got or not self._must_get(epoch, publication, party, world):
+                if (name, publication.id) in got or not self.must_get(epoch, publication, party, world):
                     continue
                 yield f"{name} did not get {publication.id} ({publication.notification})"
 
-    def _must_get(self, epoch: Epoch, publication: Publication, party: PartyRecord, world: World) -> bool:
+    def depends_on(self, id: NotificationId) -> set[NotificationId]:
+        """All that the publisher of a notification had got or published before it, and so on."""
+        return self._depends.get(id, set())
+
+    def must_get(self, epoch: Epoch, publication: Publication, party: PartyRecord, world: World) -> bool:
+        """Whether a notification had to reach a party."""
         if publication.id in self._player.uncertain:
             return False
         is_near = party.server == publication.server and party.server not in epoch.died
         if not is_near and (epoch.is_disturbed or party.server not in world.reachable(publication.server)):
             return False
-        if world.is_advertising and not self._was_announced(epoch, publication):
+        if not world.lets_pass(publication.server, party.server, publication.notification):
+            return False
+        if world.is_advertising(publication.server) and not self._was_announced(epoch, publication):
             return False
         moments = [epoch.begin]
         moments += [taken for told, taken in party.spread if epoch.begin <= told < publication.moment]
@@ -208,12 +236,9 @@ class Oracle:
         return is_up or any(isinstance(each, Subscribe) and each.filter.matches(hop.notification) for each in told)
 
 
-def _bounded(world: World, server: str, peer: str) -> Iterator[str]:
-    """The servers behind a neighbour, also if there is a cycle."""
-    for count, name in enumerate(world.behind(server, peer)):
-        if count > len(world.links):
-            return
-        yield name
+def _joined(pieces: dict[str, str], one: str, other: str) -> dict[str, str]:
+    """The pieces of a network when two servers are joined."""
+    return {name: pieces[other] if piece == pieces[one] else piece for name, piece in pieces.items()}
 
 
 def _list(elements: object) -> str:

@@ -36,6 +36,6 @@ def _is_met(subject: Filter | Advertisement, party: PartyRecord, world: World) -
 
 def _is_known(subject: Filter | Advertisement, party: PartyRecord, world: World) -> bool:
     """Whether the answer has to come to the server: where advertisements count, only to where it is advertised."""
-    if isinstance(subject, Filter) or not world.is_advertising:
+    if isinstance(subject, Filter) or not world.is_advertising(party.server):
         return True
     return any(each.covers(subject) for each in held_at(world.advertisements, party.server))

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from palio.sim import disk_bugs, link_bugs, merging_bugs, routing_bugs, trouble_bugs
+from palio.sim import disk_bugs, link_bugs, merging_bugs, pattern_bugs, routing_bugs, trouble_bugs
 from palio.sim.bugs import Bug
 from palio.sim.check import OPERATIONS, Case, Progress, workers
 from palio.sim.run import run
-from palio.sim.suites import TREES
 
-_MODULES = routing_bugs, link_bugs, disk_bugs, trouble_bugs, merging_bugs
+_MODULES = routing_bugs, link_bugs, disk_bugs, trouble_bugs, pattern_bugs, merging_bugs
 PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
 """By name."""
 
@@ -48,17 +47,15 @@ def catch(name: str, seeds: int = MOST_SEEDS, operations: int = OPERATIONS) -> C
     return Catch(name, None)
 
 
-def catch_all(  # noqa: PLR0913 (what to look for, and how)
+def catch_all(
     seeds: int = MOST_SEEDS,
     operations: int = OPERATIONS,
     progress: Progress | None = None,
     processes: int | None = None,
-    *,
     names: Sequence[str] | None = None,
-    suite: str = TREES,
 ) -> list[Catch]:
-    """Look for planted bugs, all of a suite if none are named, spread over all cores."""
-    names = [name for name, bug in PLANTED.items() if bug.suite == suite] if names is None else names
+    """Look for planted bugs, all of them if none are named, spread over all cores."""
+    names = list(PLANTED) if names is None else names
     found = []
     with workers(processes, len(names)) as each_of:
         for each in each_of(partial(catch, seeds=seeds, operations=operations), names):

@@ -8,12 +8,14 @@ from typing import NamedTuple
 
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
+from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.sim.history import History, Step
+from palio.sim.hybrid import architecture_of, are_joined, gateway
 from palio.sim.record import Change, Epoch, PartyRecord, Publication
 from palio.sim.troubled import TroubledCluster
 
@@ -108,14 +110,22 @@ class Player:
         self._look()
 
     def _start(self, server: str) -> None:
+        """The parties are back at once: else they would miss what comes before they are."""
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
-        settings = NodeSettings(
-            server, self.history.architecture, life, links, telling=self.history.telling, durable=self.history.durable
+        history = self.history
+        settings = NodeSettings(server, architecture_of(history.architecture, server), life, links)._replace(
+            gateways=self._gateways(server), durable=history.durable, window=history.window, telling=history.telling
         )
-        self.cluster.start(settings)
+        parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
+        self.cluster.start(settings, parties)
         self._published[server] = self.cluster.nodes[server].published
+
+    def _gateways(self, server: str) -> dict[str, Gateway]:
+        mixed, seed = self.history.architecture, self.history.seed
+        others = [other for other in self.history.servers if are_joined(mixed, server, other)]
+        return {other: gateway(mixed, seed, server, other) for other in others}
 
     def _crash(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
@@ -154,7 +164,6 @@ class Player:
         missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
         self.epoch.is_disturbed |= bool(missing)
         self.cluster.give(server, [self._wish(server, peer, role) for peer, role in missing])
-        self.cluster.give(server, [ports.Attach(name) for name, p in self.parties.items() if p.server == server])
         for other in list(self.cluster.nodes):  # one of them may die of it
             self.cluster.give(other, [ports.Doubt(server)])
 
@@ -167,11 +176,11 @@ class Player:
                 continue
             asked = [each for (who, _), each in open_requests.items() if who == name]
             profile = node.router.profile(name)
-            held = set(profile.filters), set(profile.advertisements)
+            held = Change(self.moment, *profile, node.monitors.patterns(name))
             allowed = [*(each.before for each in asked), party.changes[-1]]
-            if not any(held == (set(each.filters), set(each.advertisements)) for each in allowed):
-                self.problems.append(f"{name} comes back with {profile}, which it never held since it was acknowledged")
-            party.reset(self.moment, profile.filters, profile.advertisements)
+            if not any(held.is_like(each) for each in allowed):
+                self.problems.append(f"{name} comes back with {held}, which it never held since it was acknowledged")
+            party.reset(held)
             self._reconcile_watches(name, party, node, asked)
         for key, each in open_requests.items():
             if each.id is not None and each.id.sequence >= node.published:
@@ -192,10 +201,16 @@ class Player:
         if step.server not in self.cluster.nodes:
             return
         self.operations += 1
-        role = Role.MASTER if self.history.architecture == "hs" else Role.PEER
+        role = self._role(step)
         opens = step.do == "connect"
         wish: ports.Input = self._wish(step.server, step.peer, role) if opens else ports.Disconnect(step.peer)
         self.cluster.give(step.server, [wish], lambda: self._relinked(step, role))
+
+    def _role(self, step: Step) -> Role:
+        """What the other server is to be."""
+        if are_joined(self.history.architecture, step.server, step.peer):
+            return Role.GATEWAY
+        return Role.MASTER if architecture_of(self.history.architecture, step.server) == "hs" else Role.PEER
 
     def _wish(self, server: str, peer: str, role: Role) -> ports.Connect:
         """Where there are several ways, links count for different latencies, and some for the same."""
@@ -294,8 +309,8 @@ class Player:
 
 OPERATIONS: dict[str, Callable[[str, bool], ports.Operation]] = {
     "publish": lambda text, _: ports.Publish(Notification.parse(text)),
-    "subscribe": lambda text, spread: ports.Subscribe(Filter.parse(text), spread),
-    "unsubscribe": lambda text, _: ports.Unsubscribe(Filter.parse(text)),
+    "subscribe": lambda text, spread: ports.Subscribe(_wanted(text), spread),
+    "unsubscribe": lambda text, _: ports.Unsubscribe(_wanted(text)),
     "advertise": lambda text, spread: ports.Advertise(Advertisement.parse(text), spread),
     "unadvertise": lambda text, _: ports.Unadvertise(Advertisement.parse(text)),
     "watch-demand": lambda text, _: ports.Watch(Advertisement.parse(text)),
@@ -308,3 +323,8 @@ OPERATIONS: dict[str, Callable[[str, bool], ports.Operation]] = {
 
 def _operation(step: Step) -> ports.Operation:
     return OPERATIONS[step.do](step.text, step.spread)
+
+
+def _wanted(text: str) -> Filter | Pattern:
+    pattern = Pattern.parse(text)
+    return pattern if len(pattern) > 1 else pattern.filters[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.model.envelope import NotificationId
 
 
@@ -14,6 +14,15 @@ class Change(NamedTuple):
     moment: int
     filters: tuple[Filter, ...]
     advertisements: tuple[Advertisement, ...]
+    patterns: tuple[Pattern, ...] = ()
+
+    def is_like(self, other: Change) -> bool:
+        """Whether the party held the same."""
+        return all(set(mine) == set(theirs) for mine, theirs in zip(self[1:], other[1:], strict=True))
+
+    def taken_apart(self) -> Change:
+        """The filters of the patterns, and nothing else."""
+        return Change(self.moment, tuple(filter for pattern in self.patterns for filter in pattern), ())
 
 
 class Publication(NamedTuple):
@@ -35,21 +44,28 @@ class PartyRecord:
         self.server = server
         self.filters: tuple[Filter, ...] = ()
         self.advertisements: tuple[Advertisement, ...] = ()
+        self.patterns: tuple[Pattern, ...] = ()
         self.changes: list[Change] = [Change(-1, (), ())]
         self.watched: dict[Filter | Advertisement, None] = {}
         """What the party wants to be told the outlook of."""
         self.spread: list[tuple[int, int]] = []
         """When the party was told that a subscription had spread, and when its server had taken that subscription."""
 
-    def subscribe(self, moment: int, filter: Filter) -> None:
-        """A broader filter replaces narrower ones; what is covered makes no difference."""
-        if not any(each.covers(filter) for each in self.filters):
+    def subscribe(self, moment: int, filter: Filter | Pattern) -> None:
+        """A broader filter replaces narrower ones; what is covered makes no difference. So it is with patterns."""
+        if isinstance(filter, Pattern):
+            if not any(each.covers(filter) for each in self.patterns):
+                self.patterns = (*(each for each in self.patterns if not filter.covers(each)), filter)
+        elif not any(each.covers(filter) for each in self.filters):
             self.filters = (*(each for each in self.filters if not filter.covers(each)), filter)
         self._note(moment)
 
-    def unsubscribe(self, moment: int, filter: Filter) -> None:
-        """Everything that the filter covers is cancelled, and nothing is narrowed."""
-        self.filters = tuple(each for each in self.filters if not filter.covers(each))
+    def unsubscribe(self, moment: int, filter: Filter | Pattern) -> None:
+        """Everything that the filter covers is cancelled, and nothing is narrowed. So it is with patterns."""
+        if isinstance(filter, Pattern):
+            self.patterns = tuple(each for each in self.patterns if not filter.covers(each))
+        else:
+            self.filters = tuple(each for each in self.filters if not filter.covers(each))
         self._note(moment)
 
     def advertise(self, moment: int, advertisement: Advertisement) -> None:
@@ -66,18 +82,25 @@ class PartyRecord:
 
     def forget(self, moment: int) -> None:
         """The server has died and lost everything."""
-        self.filters, self.advertisements = (), ()
+        self.filters, self.advertisements, self.patterns = (), (), ()
         self.watched.clear()
         self._note(moment)
 
-    def reset(self, moment: int, filters: tuple[Filter, ...], advertisements: tuple[Advertisement, ...]) -> None:
+    def reset(self, known: Change) -> None:
         """The server has come back and still knows this."""
-        if (set(filters), set(advertisements)) != (set(self.filters), set(self.advertisements)):
-            self.filters, self.advertisements = filters, advertisements
-            self._note(moment)
+        if not known.is_like(Change(known.moment, self.filters, self.advertisements, self.patterns)):
+            _, self.filters, self.advertisements, self.patterns = known
+            self._note(known.moment)
 
     def _note(self, moment: int) -> None:
-        self.changes.append(Change(moment, self.filters, self.advertisements))
+        self.changes.append(Change(moment, self.filters, self.advertisements, self.patterns))
+
+    def taken_apart(self) -> PartyRecord:
+        """The same party, had it asked for the filters of its patterns alone."""
+        record = PartyRecord(self.server)
+        record.changes = [change.taken_apart() for change in self.changes]
+        record.spread = self.spread
+        return record
 
     def at(self, moment: int) -> Change:
         """What the party held after a moment."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from palio.node.ports import LinkDown, LinkRefused, LinkUp
-from palio.sim.cluster import Answer, Delivery
+from palio.sim.cluster import Answer, Delivery, SequenceDelivery
 from palio.sim.history import History, Step
 from palio.sim.player import Player
 from palio.sim.run import Outcome, run
@@ -52,7 +52,7 @@ def replay(history: History) -> Story:
 class _Narrator:
     def __init__(self) -> None:
         self.scenes: list[Scene] = []
-        self._deliveries = self._answers = self._links = self._deaths = 0
+        self._deliveries = self._sequences = self._answers = self._links = self._deaths = 0
         self._tables: _Tables = {}
 
     def __call__(self, player: Player, step: Step) -> None:
@@ -61,10 +61,12 @@ class _Narrator:
             *map(_link, cluster.links[self._links :]),
             *self._table_changes(player),
             *map(_delivery, cluster.deliveries[self._deliveries :]),
+            *map(_sequence, cluster.sequences[self._sequences :]),
             *map(_answer, cluster.answers[self._answers :]),
             *(f"{server} dies" for server in cluster.deaths[self._deaths :]),
         ]
         self._deliveries, self._answers = len(cluster.deliveries), len(cluster.answers)
+        self._sequences = len(cluster.sequences)
         self._links, self._deaths = len(cluster.links), len(cluster.deaths)
         self.scenes.append(Scene(len(self.scenes), cluster.scheduler.now, _words(step), tuple(followed)))
 
@@ -107,6 +109,11 @@ def _words(step: Step) -> str:
 def _delivery(each: Delivery) -> str:
     envelope = each.notification.envelope
     return f"{each.party} gets {envelope and envelope.id}: {each.notification}"
+
+
+def _sequence(each: SequenceDelivery) -> str:
+    ids = " then ".join(str(one.envelope and one.envelope.id) for one in each.notifications)
+    return f"{each.party} gets for {each.pattern}: {ids}"
 
 
 def _answer(each: Answer) -> str:

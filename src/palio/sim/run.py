@@ -13,6 +13,7 @@ from palio.node.ports import LinkUp
 from palio.sim.history import History, Step
 from palio.sim.links_law import LinksLaw
 from palio.sim.oracle import Oracle
+from palio.sim.patterns_law import PatternsLaw
 from palio.sim.player import Player
 
 Watch = Callable[[Player, Step], None]
@@ -44,13 +45,14 @@ def run(history: History, watch: Watch | None = None) -> Outcome:
     """
     player = Player(history)
     oracle, law = Oracle(player), LinksLaw(player)
+    patterns = PatternsLaw(player, oracle)
     violations: list[str] = []
     place = -1
     for place, step in enumerate(history.steps):  # noqa: B007 (it tells where the run has ended)
         try:
             player.do(step)
             if step.do == "settle":
-                violations = [*oracle.judge(), *law.judge()]
+                violations = [*oracle.judge(), *law.judge(), *patterns.judge()]
         except Exception as error:  # noqa: BLE001 (whatever it is, it is what the run was to find)
             violations = [f"{type(error).__name__}: {error}"]
         if watch is not None:
@@ -63,7 +65,7 @@ def run(history: History, watch: Watch | None = None) -> Outcome:
         place if violations else None,
         player.operations,
         player.cluster.messages,
-        len(player.cluster.deliveries),
+        len(player.cluster.deliveries) + len(player.cluster.sequences),
         dict(sorted(faults.items())),
         _digest(player),
     )
@@ -82,6 +84,10 @@ def _digest(player: Player) -> str:
             for time, server, change in cluster.links
         ],
         [[each.time, each.source, each.target, *_named(each.notification)] for each in cluster.hops],
+        [
+            [each.time, each.server, each.party, str(each.pattern), [_named(one) for one in each.notifications]]
+            for each in cluster.sequences
+        ],
     ]
     return hashlib.sha256(msgspec.json.encode(record)).hexdigest()
 

@@ -36,7 +36,7 @@ class _TiredError(Exception):
 class Shrinker:
     """Tries smaller histories as long as they still violate something, within bounds.
 
-    Steps go first, in chunks of halving size; then servers that no step mentions, and disks; then waits become 0,
+    Steps go first, in chunks of halving size; then servers that no step mentions, disks, windows; then waits become 0,
     weather fair, parties impatient, clocks right, and fewer servers are cut from others. That is repeated until nothing
     gets smaller. The last settle stays, for that is where all is judged.
     """
@@ -99,6 +99,8 @@ class Shrinker:
             self._is_better(msgspec.structs.replace(self._best, servers=servers))
         if self._best.durable:
             self._is_better(msgspec.structs.replace(self._best, durable=False))
+        if self._best.window:
+            self._is_better(msgspec.structs.replace(self._best, window=0))
         for simpler in (TellingSettings(), self._best.telling._replace(delay=0)):
             if simpler != self._best.telling:
                 self._is_better(msgspec.structs.replace(self._best, telling=simpler))

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 
 from palio.errors import CallerError, FileFormatError, TextSyntaxError, brief
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.history import History, Step
 
-_TEXTS: dict[str, type[Filter | Advertisement | Notification]] = {
-    "subscribe": Filter,
-    "unsubscribe": Filter,
+_TEXTS: dict[str, type[Filter | Pattern | Advertisement | Notification]] = {
+    "subscribe": Pattern,
+    "unsubscribe": Pattern,
     "advertise": Advertisement,
     "unadvertise": Advertisement,
     "publish": Notification,
@@ -91,7 +91,7 @@ def _problem_of_trouble(step: Step, servers: tuple[str, ...]) -> str:
     return ""
 
 
-def _problem_of_request(step: Step, kind: type[Filter | Advertisement | Notification]) -> str:
+def _problem_of_request(step: Step, kind: type[Filter | Pattern | Advertisement | Notification]) -> str:
     if not step.party:
         return "party: somebody has to do it"
     try:

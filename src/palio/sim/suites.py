@@ -1,4 +1,4 @@
-"""What is checked together: architectures, and how the histories of a seed are made for them."""
+"""Suites: kinds of random histories, each with the architectures and faults that it is made for."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from typing import NamedTuple
 
 import msgspec
 
+from palio.errors import CallerError, brief
+from palio.routing.architectures import ARCHITECTURES
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
-from palio.sim.generate import GRAPHS, generate
+from palio.sim.generate import FAULTS, GRAPHS, generate
 from palio.sim.history import Deed, History, Step
+from palio.sim.pattern_stories import generate_patterns
 
-TREES = "trees"
+Generate = Callable[[int, str, str, int], History]
+"""Makes a history of a seed, an architecture, a kind of faults and a number of operations."""
+
+USUAL = "trees"
+"""The suite that is meant if none is named."""
 MERGING = "merging"
 
 SLACK = 40
@@ -21,11 +28,13 @@ SLACK = 40
 
 
 class Suite(NamedTuple):
-    """A name for ``palio sim check --suite``."""
+    """What histories are made from seeds."""
 
+    name: str
+    description: str
+    generate: Generate
     architectures: tuple[str, ...]
-    history: Callable[[int, str, str, int], History] = generate
-    """From seed, architecture, kind of faults, and number of operations."""
+    faults: tuple[str, ...] = FAULTS
 
 
 def _merging(seed: int, architecture: str, faults: str, operations: int) -> History:
@@ -79,9 +88,24 @@ _QUESTIONS: dict[str, tuple[Deed, Deed]] = {
     "subscribe": ("watch-offers", "unwatch-offers"),
 }
 
+_TREES = ("ce", "hs", "as", "aa", "nf")
+_TELLING = ("hs", "as", "aa", *GRAPHS)
+"""The architectures in which servers tell each other of subscriptions."""
+
 SUITES: dict[str, Suite] = {
-    TREES: Suite(("ce", "hs", "as", "aa", "nf")),
-    "graphs": Suite(GRAPHS),
-    MERGING: Suite(("hs", "as", "aa", *GRAPHS), _merging),
+    suite.name: suite
+    for suite in (
+        Suite(USUAL, "filters and advertisements, links that come and go", generate, _TREES),
+        Suite("graphs", "the same in networks of any shape", generate, GRAPHS),
+        Suite("patterns", "sequence patterns, with and without windows", generate_patterns, tuple(ARCHITECTURES)),
+        Suite(MERGING, "filters that are merged, changes that wait, questions about demand", _merging, _TELLING),
+    )
 }
 """By name."""
+
+
+def suite_of(name: str) -> Suite:
+    """The suite of a name."""
+    if name not in SUITES:
+        raise CallerError(f"suite: {brief(name)} is none of {', '.join(SUITES)}")
+    return SUITES[name]

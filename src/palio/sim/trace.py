@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from palio.link.frames import Data, Frame
 from palio.link.session import LinkSettings
 from palio.node.node import NodeSettings
-from palio.node.ports import Deliver, FromPeer, Operation, Output, Request
+from palio.node.ports import Deliver, FromPeer, Input, Operation, Output, Request
 from palio.routing.messages import Advertise, Message, Publish, Stamp, Subscribe, Unadvertise, Unsubscribe
 from palio.sim.cluster import Cluster
 from palio.sim.sites import Sites
@@ -58,9 +58,9 @@ class TracedCluster(Cluster):
         """The service of each message between servers, by link, sender and number."""
         self._requests = 0
 
-    def start(self, settings: NodeSettings) -> None:
+    def start(self, settings: NodeSettings, inputs: Iterable[Input] = ()) -> None:
         """A server begins."""
-        super().start(settings._replace(link=_one_by_one(settings.link)))
+        super().start(settings._replace(link=_one_by_one(settings.link)), inputs)
 
     def place(self, party: str, site: str) -> None:
         """A party is at a site."""

@@ -159,23 +159,6 @@ def _one_clock_for_all(right: _Right) -> _Right:
     return forward
 
 
-@BUGS.plant(Node, "_forward", _SERVERS, ("disks",))
-def _time_for_a_number(right: _Right) -> _Right:
-    """What was published earlier than the latest of its server, by that server's clock, counts as known."""
-    latest: dict[tuple[Node, str], datetime] = {}
-
-    def forward(node: Node, message: Publish, source: str | None) -> None:
-        envelope = message.notification.envelope
-        if source is not None and envelope is not None:
-            key = node, envelope.id.origin
-            if envelope.published < latest.get(key, envelope.published):
-                return
-            latest[key] = envelope.published
-        right(node, message, source)
-
-    return forward
-
-
 # -- ways that are interrupted -----------------------------------------------------------------------------------------
 
 

@@ -13,12 +13,15 @@ from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
 from palio.sim.doom import Doom, Effect
 from palio.sim.history import Step
+from palio.sim.logged import Entry, LoggedNode
 from palio.sim.network import FAIR
 from palio.sim.queue import Queue, Taken
 
 
 class TroubledCluster(Cluster):
     """Adds the faults that concern whole servers. Whoever owns it is told when a server dies by itself."""
+
+    make_node = LoggedNode
 
     def __init__(
         self, random: Random, latency: Callable[[str, str], int], died: Callable[[str], None] = lambda _: None
@@ -34,11 +37,11 @@ class TroubledCluster(Cluster):
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
-    def start(self, settings: NodeSettings) -> None:
+    def start(self, settings: NodeSettings, inputs: Iterable[Input] = ()) -> None:
         """A server begins, or goes on with what is on its disk; its clock may be another one."""
         if settings.server in self._clocks:
             self._clocks[settings.server].restart(self.scheduler.now)
-        super().start(settings)
+        super().start(settings, inputs)
 
     def crash(self, server: str, *, torn: bool = False) -> bool:
         """A server dies; what waited for it was never taken."""
@@ -72,6 +75,13 @@ class TroubledCluster(Cluster):
             self._die(server, "doom")
         else:
             self._plan(server, node)
+
+    def log(self, server: str) -> list[Entry]:
+        """What has reached a running server since it last lost everything."""
+        if server in self._disks:
+            return [value for key, value in self._disks[server].records.items() if key[0] == "log"]
+        node = self.nodes[server]
+        return node.log if isinstance(node, LoggedNode) else []
 
     def _written(self, server: str, node: Node, token: int) -> None:
         doom = self._dooms.get(server)

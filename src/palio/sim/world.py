@@ -27,10 +27,17 @@ class World(msgspec.Struct, frozen=True):
     """By server and party."""
     advertisements: Mapping[str, Mapping[str, tuple[Advertisement, ...]]]
 
-    @property
-    def is_advertising(self) -> bool:
-        """Whether subscriptions go only where something relevant is advertised."""
+    def is_advertising(self, server: str) -> bool:  # noqa: ARG002 (all are the same)
+        """Whether subscriptions come to a server only if something relevant is advertised there."""
         return self.architecture in ("aa", "ga")
+
+    def may_be_in_cycle(self, server: str, peer: str) -> bool:  # noqa: ARG002
+        """Whether a link may be part of a cycle."""
+        return False
+
+    def lets_pass(self, one: str, other: str, notification: Notification) -> bool:  # noqa: ARG002
+        """Whether a notification may get from one server to another."""
+        return True
 
     def behind(self, server: str, peer: str) -> Iterator[str]:
         """The servers that a neighbour leads to."""
@@ -96,6 +103,10 @@ class GraphWorld(World, frozen=True):
         """All links."""
         return Graph([(*pair, latency) for pair, latency in self.latencies.items()])
 
+    def may_be_in_cycle(self, server: str, peer: str) -> bool:  # noqa: ARG002
+        """All may."""
+        return True
+
     def path(self, one: str, other: str) -> list[str]:
         """The servers on the way from one to another, both included; none if there is no way."""
         parents = self.graph.tree(one).parents
@@ -114,7 +125,7 @@ class GraphWorld(World, frozen=True):
         for source in self.links:
             if self.path(source, peer)[-2:-1] == [server]:
                 wanted, offers = held_at(self.filters, source), held_at(self.advertisements, source)
-                if self.is_advertising:
+                if self.is_advertising(server):
                     found |= {Advertise(each, source) for each in maximal(offers)}
                     wanted = {each for each in wanted if self._is_offered(each, source, server, peer)}
                 found |= {Subscribe(each, source) for each in maximal(wanted)}

@@ -1,0 +1,56 @@
+"""What a server is told about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from palio.errors import CallerError, brief
+from palio.link.session import LinkSettings
+from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.routing.architectures import ARCHITECTURES
+from palio.routing.border import Gateway
+from palio.routing.telling import TellingSettings
+
+MOST_WINDOW = 60_000_000
+"""Microseconds: nobody waits longer for what the network has upset."""
+
+
+class NodeSettings(NamedTuple):
+    """What a server is."""
+
+    server: str
+    architecture: str
+    incarnation: int = 0
+    """Which life of the server this is; a server that has lost its data begins another."""
+    link: LinkSettings = LinkSettings()
+    guard: bool = False
+    """Whether a party may publish only what it has advertised."""
+    may_act_for: Mapping[str, frozenset[str]] = {}
+    """For whom else a party may subscribe and advertise."""
+    filters_per_party: int = 10_000
+    """Subscriptions (patterns count as one each), and advertisements, that one party may hold at the same time."""
+    limits: Limits = DEFAULT_LIMITS
+    """What a filter, an advertisement or a notification may be."""
+    gateways: Mapping[str, Gateway] = {}
+    """The servers of other networks with which this one may be joined."""
+    window: int = 0
+    """For how many microseconds monitors hold notifications back, to put right what the network upset."""
+    held_back: int = 10_000
+    """How many notifications are held back at most; of more than that within the window the earliest goes before its
+    time."""
+    telling: TellingSettings = TellingSettings()
+    """Whether what neighbours are told is merged, or waits for more; by default it is told at once as it is."""
+    durable: bool = False
+    """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
+
+
+def check_settings(settings: NodeSettings) -> None:
+    """Refuse what makes no sense."""
+    if settings.architecture not in ARCHITECTURES:
+        names = ", ".join(ARCHITECTURES)
+        raise CallerError(f"architecture: {brief(settings.architecture)} is none of {names}")
+    if not 0 <= settings.window <= MOST_WINDOW:
+        raise CallerError(f"window: {brief(settings.window)} is not between 0 and {MOST_WINDOW:,} microseconds")
+    if settings.held_back < 1:
+        raise CallerError(f"held_back: {brief(settings.held_back)}; it is 1 at least")

@@ -1,0 +1,74 @@
+"""Nodes that write down what reaches them, so that somebody else can work out what their monitors should find."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from palio.model import Notification, Pattern
+from palio.node.journal import Record
+from palio.node.node import Node, NodeSettings
+from palio.node.ports import Input, Output, Persist, Request, Subscribe, Unsubscribe
+from palio.routing.messages import Publish
+
+
+class Arrived(NamedTuple):
+    """A notification has reached the server."""
+
+    notification: Notification
+
+
+class Wanted(NamedTuple):
+    """A party has subscribed for a pattern, or cancelled what it covers."""
+
+    party: str
+    pattern: Pattern
+    is_over: bool
+
+
+class Entry(NamedTuple):
+    """What a node has handled at once."""
+
+    begun: int
+    """When this life of the server began, by its clock."""
+    now: int
+    events: tuple[Arrived | Wanted, ...]
+
+
+class LoggedNode(Node):
+    """A node with a log. If it is durable, the log is on its disk, and is as complete as all that is there."""
+
+    def __init__(self, settings: NodeSettings, records: Iterable[Record] = (), now: int = 0) -> None:
+        records = list(records)
+        self.log: list[Entry] = [value for key, value in records if key[0] == "log"]
+        self._begun = now
+        self._next = max([key[1] + 1 for key, _ in records if key[0] == "log"], default=0)  # type: ignore[operator]
+        self._events: list[Arrived | Wanted] = []
+        super().__init__(settings, records, now)
+
+    def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
+        """As always; and write down what matters to monitors."""
+        holds_back = self.monitors.deadline is not None
+        outputs = super().handle(inputs, now)
+        events, self._events = tuple(self._events), []
+        if events or holds_back:
+            entry = Entry(self._begun, now, events)
+            record = ("log", self._next), entry
+            self._next += 1
+            self.log.append(entry)
+            return [_with(output, record) if isinstance(output, Persist) else output for output in outputs]
+        return outputs
+
+    def _forward(self, message: Publish, source: str | None) -> None:
+        self._events.append(Arrived(message.notification))
+        super()._forward(message, source)
+
+    def _request(self, request: Request) -> None:
+        operation = request.operation
+        if isinstance(operation, Subscribe | Unsubscribe) and isinstance(operation.filter, Pattern):
+            self._events.append(Wanted(request.party, operation.filter, isinstance(operation, Unsubscribe)))
+        super()._request(request)
+
+
+def _with(output: Persist, record: Record) -> Persist:
+    return Persist(output.token, (*output.records, record))

@@ -1,0 +1,83 @@
+"""Random histories in which parties subscribe for patterns."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from palio.sim.generate import _Story, advertisement_text, filter_text, notification_text
+from palio.sim.history import History
+from palio.sim.patterns_law import LARGE_WINDOW
+
+_FILTERS = ("x any", 'symbol = "A"', 'symbol = "B"', "x >= 2", "x >= 4", "x <= 5", "x >= 2 and x <= 5")
+"""Few and broad, so that patterns share filters, cover each other and are met often."""
+_EVERYTHING = "x any; y any; symbol any"
+_WINDOWS = (0, 0, 30, 300, LARGE_WINDOW, LARGE_WINDOW)
+
+
+def pattern_text(random: Random) -> str:
+    """Two or three filters, seldom one that parties could also hold alone."""
+    filters = [random.choice(_FILTERS) if random.random() < 0.9 else filter_text(random) for _ in range(3)]
+    return " then ".join(filters[random.random() < 0.6 :])
+
+
+def generate_patterns(seed: int, architecture: str, faults: str = "all", operations: int = 60) -> History:
+    """The history of a seed."""
+    return _PatternStory(Random(f"{seed} {architecture} {faults} patterns"), seed, architecture, faults).tell(
+        operations
+    )
+
+
+class _PatternStory(_Story):
+    """Patterns, publications from everywhere, and some plain subscriptions, by which parties depend on each other."""
+
+    def tell(self, operations: int) -> History:
+        """The whole history."""
+        window = self.random.choice(_WINDOWS)
+        if self.random.random() < 0.5:
+            for server in self.servers:
+                for number in range(3):
+                    self.step("advertise", text=_EVERYTHING, server=server, party=f"{server}/p{number}")
+        return msgspec.structs.replace(super().tell(operations), window=window)
+
+    def party(self) -> None:
+        """What a party does."""
+        random = self.random
+        server = random.choice(self.servers)
+        who = {"server": server, "party": f"{server}/p{random.randrange(3)}"}
+        draw = random.random()
+        if draw < 0.18:
+            self.step("subscribe", text=pattern_text(random), spread=random.random() < 0.3, **who)
+        elif draw < 0.24:
+            self.step("unsubscribe", text=pattern_text(random), **who)
+        elif draw < 0.3:
+            self.step("subscribe", text=filter_text(random), **who)
+        elif draw < 0.34:
+            self.step("unsubscribe", text=filter_text(random), **who)
+        elif draw < 0.44:
+            self.step("advertise", text=advertisement_text(random), **who)
+        elif draw < 0.46:
+            self.step("unadvertise", text=advertisement_text(random), **who)
+        elif draw < 0.48:
+            self.watch_quietly()
+        else:
+            self.publish(random.choice([1, 3, 6]))
+
+    def watch_quietly(self) -> None:
+        """Patterns that have spread before anything is published for them: then it is certain what they must find."""
+        self.step("settle")
+        for _ in range(3):
+            server = self.random.choice(self.servers)
+            self.step("subscribe", text=pattern_text(self.random), server=server, party=f"{server}/p0")
+        self.step("settle")
+        self.publish(10)
+        self.step("settle")
+        self.dead.clear()
+
+    def publish(self, times: int) -> None:
+        """Publications here and there, soon after each other, so that they overtake each other."""
+        for _ in range(times):
+            server = self.random.choice(self.servers)
+            party = f"{server}/p{self.random.randrange(3)}"
+            self.step("publish", text=notification_text(self.random), server=server, party=party)
