@@ -13,7 +13,7 @@ from palio.sim.history import Deed
 from palio.sim.planted import PLANTED
 from palio.sim.player import OPERATIONS, Player
 from palio.sim.record import Epoch
-from palio.sim.suites import MERGING, USUAL
+from palio.sim.suites import USUAL
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/simulator.md").read_text()
 
@@ -68,7 +68,7 @@ def test_the_matrix_has_what_may_disturb() -> None:
         assert rests in ([], by_crashes, by_anything), check
 
 
-@pytest.mark.parametrize(("suite", "head"), [(USUAL, "bug"), (MERGING, "bug of merging")])
+@pytest.mark.parametrize(("suite", "head"), [(USUAL, "bug"), ("merging", "bug of merging")])
 def test_all_planted_bugs_are_told(suite: str, head: str) -> None:
     told = table(head)[1:]
     assert told == [

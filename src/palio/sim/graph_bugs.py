@@ -11,7 +11,7 @@ from palio.routing.paths import Graph
 from palio.routing.topology import Topology
 from palio.sim.bugs import Bugs
 
-BUGS = Bugs()
+BUGS = Bugs("graphs")
 _Right = Callable[..., Any]
 _GRAPHS = ("gs", "ga")
 

@@ -12,9 +12,8 @@ from palio.routing.telling import Said, Telling
 from palio.routing.unions import Merging
 from palio.routing.watching import _Side
 from palio.sim.bugs import TREES, Bugs
-from palio.sim.suites import MERGING
 
-BUGS = Bugs(MERGING)
+BUGS = Bugs("merging")
 _Right = Callable[..., Any]
 _GENTLE = ("none", "weather", "slow")
 _WATCHED = ("as", "aa")

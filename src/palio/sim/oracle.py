@@ -42,7 +42,7 @@ class Oracle:
         if not problems:
             problems += self._judge_tables(world)
         problems += judge_outlooks(self._player, world)
-        problems += self._judge_deliveries(epoch, deliveries)
+        problems += self._judge_deliveries(epoch, deliveries, world)
         problems += self._judge_missing(epoch, deliveries, world)
         problems += self._judge_hops(epoch, world)
         problems += [f"no answer to: {asked.step}" for asked in self._player.unanswered.values()]
@@ -117,7 +117,7 @@ class Oracle:
 
     # -- deliveries ----------------------------------------------------------------------------------------------------
 
-    def _judge_deliveries(self, epoch: Epoch, deliveries: Sequence[Delivery]) -> Iterator[str]:
+    def _judge_deliveries(self, epoch: Epoch, deliveries: Sequence[Delivery], world: World) -> Iterator[str]:
         self._note_dependencies(epoch, deliveries)
         for each in deliveries:
             envelope = each.notification.envelope
@@ -140,7 +140,9 @@ class Oracle:
             if not any(filter.matches(each.notification) for change in held for filter in change.filters):
                 yield f"{party} got {id} ({each.notification}), which it never wanted"
             key = (party, publication.party, id.origin, id.incarnation)
-            if self._last.get(key, -1) > id.sequence and not (is_graph and epoch.is_disturbed):
+            if not epoch.is_disturbed and not world.lets_pass(publication.server, each.server, each.notification):
+                yield f"{party} got {id} ({each.notification}), which may not get there"
+            if self._last.get(key, -1) > id.sequence:
                 yield f"{party} got {id} of {publication.party} out of order"
             self._last[key] = id.sequence
 

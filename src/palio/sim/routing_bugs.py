@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from palio.matching.sharing import Node, SharedOrder
-from palio.model import Filter, Notification
+from palio.model import Filter
 from palio.routing.antichain import Antichain
 from palio.routing.architectures import AdvertisementForwarding, Flooding, Hierarchical, SubscriptionForwarding
-from palio.routing.messages import Advertise, Control, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Role, Route, Router
 from palio.routing.table import Holders, Table, Update
 from palio.sim.bugs import TREES, Bugs
@@ -256,11 +256,11 @@ def _cancels_what_overlaps(right: _Right) -> _Right:
 def _copy_for_each_filter(right: _Right) -> _Right:
     """A party gets a copy for each of its filters that matches."""
 
-    def route(router: Router, notification: Notification, source: str | None = None) -> Route:
-        found: Route = right(router, notification, source)
-        copies = [
-            party for party in found.parties for filter in router.profile(party).filters if filter.matches(notification)
-        ]
+    def route(router: Router, message: Publish, source: str | None = None) -> Route:
+        found: Route = right(router, message, source)
+        matches = [filter.matches for party in found.parties for filter in router.profile(party).filters]
+        holders = [party for party in found.parties for _ in router.profile(party).filters]
+        copies = [party for party, match in zip(holders, matches, strict=True) if match(message.notification)]
         return msgspec.structs.replace(found, parties=tuple(copies))
 
     return route
@@ -269,22 +269,22 @@ def _copy_for_each_filter(right: _Right) -> _Right:
 @BUGS.plant(SubscriptionForwarding, "onward", ("as",))
 def _back_to_its_source(_right: _Right) -> _Right:
     """A notification is sent back to the neighbour that it came from."""
-    return lambda _router, wanting, _source: tuple(wanting)
+    return lambda _router, wanting, _source, _message: tuple(wanting)
 
 
 @BUGS.plant(Hierarchical, "onward", ("hs",))
 def _not_sent_up(_right: _Right) -> _Right:
     """In a hierarchy notifications do not go up."""
-    return lambda _router, wanting, source: tuple(peer for peer in wanting if peer != source)
+    return lambda _router, wanting, source, _message: tuple(peer for peer in wanting if peer != source)
 
 
 @BUGS.plant(Hierarchical, "onward", ("hs",))
 def _unwanted_sent_down(right: _Right) -> _Right:
     """In a hierarchy notifications go down to clients that do not want them."""
 
-    def onward(router: Hierarchical, _wanting: Iterable[str], source: str | None) -> tuple[str, ...]:
+    def onward(router: Hierarchical, _wanting: Iterable[str], source: str | None, message: Publish) -> tuple[str, ...]:
         clients = [peer for peer, role in router.peers.items() if role is Role.CLIENT]
-        return tuple(right(router, clients, source))
+        return tuple(right(router, clients, source, message))
 
     return onward
 
@@ -292,4 +292,4 @@ def _unwanted_sent_down(right: _Right) -> _Right:
 @BUGS.plant(Flooding, "onward", ("nf",))
 def _flood_ends_at_the_neighbour(right: _Right) -> _Right:
     """Flooding stops at the neighbours of the server where a notification was published."""
-    return lambda router, wanting, source: right(router, wanting, source) if source is None else ()
+    return lambda router, wanting, source, message: right(router, wanting, source, message) if source is None else ()

@@ -10,6 +10,7 @@ from palio.errors import CallerError, FileFormatError, TextSyntaxError, brief
 from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.history import History, Step
+from palio.sim.hybrid import NETWORKS
 
 _TEXTS: dict[str, type[Filter | Pattern | Advertisement | Notification]] = {
     "subscribe": Pattern,
@@ -54,8 +55,13 @@ def read(path: Path) -> History:
 
 
 def _problem(history: History) -> str:
-    if history.architecture not in ARCHITECTURES:
-        return f"architecture: {brief(history.architecture)} is none of {', '.join(ARCHITECTURES)}"
+    kinds = history.architecture.split("+")
+    for kind in kinds:
+        if kind not in ARCHITECTURES:
+            return f"architecture: {brief(kind)} is none of {', '.join(ARCHITECTURES)}"
+    networks = NETWORKS[: len(kinds)]
+    if len(kinds) > 1 and any(not name or name[0] not in networks for name in history.servers):
+        return f"servers: with {len(kinds)} networks each name begins with one of {', '.join(networks)}"
     if not history.servers or len(set(history.servers)) < len(history.servers):
         return "servers: name at least one, and each once"
     for number, step in enumerate(history.steps):
