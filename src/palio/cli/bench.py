@@ -72,9 +72,11 @@ def routing(as_json: bool, sizes: str) -> None:
     "subscribe" is from parties, "hear" from neighbours; "connect" one more neighbour when all are there; "unsubscribe"
     a tenth. "told" is how many messages the neighbours get about it; "of half" compares with half as many
     subscriptions; "of the index" with the rate of its single calls. Patterns have three filters each, beside the same
-    filters as plain subscriptions. At the end, for the smallest number, what a neighbour is told by covering alone, and with merging, perfect
-    or with a budget: messages ("told") and filters that it holds ("held") as shares of the subscriptions, and the share
-    of notifications that it sends in vain. Takes about ten minutes.
+    filters as plain subscriptions.
+
+    At the end, for the smallest number, what a neighbour is told by covering alone, and with merging, perfect or with a
+    budget: messages ("told") and filters that it holds ("held") as shares of the subscriptions, and the share of
+    notifications that it sends in vain. Takes about twelve minutes.
     """
     from palio.bench.routing import run
 
