@@ -76,3 +76,12 @@ def test_all_planted_bugs_are_told(suite: str, head: str) -> None:
         for bug in PLANTED.values()
         if bug.suite == suite
     ]
+
+
+def test_planted_bugs_of_other_networks_are_told() -> None:
+    for suite in ("graphs", "gateways"):
+        assert table(f"bug in {suite}")[1:] == [
+            [f"`{bug.name}`", bug.description, ", ".join(bug.architectures), ", ".join(bug.faults)]
+            for bug in PLANTED.values()
+            if bug.suite == suite
+        ]

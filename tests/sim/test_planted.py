@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from palio.routing.architectures import ARCHITECTURES, Hierarchical
+from palio.routing.architectures import Hierarchical
 from palio.routing.router import Router
 from palio.sim.generate import FAULTS
 from palio.sim.planted import MOST_SEEDS, PLANTED, catch, catch_all
+from palio.sim.suites import SUITES
 
 
 def test_there_are_enough() -> None:
@@ -15,7 +16,7 @@ def test_there_are_enough() -> None:
     for name, bug in PLANTED.items():
         assert bug.name == name
         assert bug.description
-        assert set(bug.architectures) <= set(ARCHITECTURES)
+        assert set(bug.architectures) <= set(SUITES[bug.suite].architectures)
         assert set(bug.faults) <= set(FAULTS)
 
 

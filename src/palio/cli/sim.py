@@ -45,9 +45,9 @@ def _errors_in_a_line() -> Iterator[None]:
     metavar="NAME",
     default="trees",
     show_default=True,
-    help="What happens: trees, graphs, patterns, merging.",
+    help="What happens: trees, graphs, gateways, patterns or merging.",
 )
-@click.option("--arch", metavar="NAMES", help="Architectures, with commas.  [default: those of the suite]")
+@click.option("--arch", metavar="NAMES", help="Architectures, with commas; default: all of the suite.")
 @click.option(
     "--faults",
     metavar="NAMES",
