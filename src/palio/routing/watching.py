@@ -268,6 +268,8 @@ class Watching:
 
     def news(self) -> list[Prospect]:
         """What parties have to be told now."""
+        if not self._asked:
+            return []
         sides: tuple[_Side[Any, Any], ...] = (self._demand, self._supply)
         for side in sides:
             for subject in side.changed():
