@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from palio.bench import routing, simulation
+from palio.bench import merging, routing, simulation
 from palio.cli.main import palio
 
 
@@ -17,7 +17,7 @@ def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["benchmark"] == "routing"
-    rows = report["results"]
+    rows = [row for row in report["results"] if row["told_share"] is None]
     tables = ["subscribe", "connect", "unsubscribe"] * 2 + ["subscribe", "hear"]
     assert [row["operation"] for row in rows if row["neighbours"]] == tables * len(routing.POPULATIONS)
     assert [row["neighbours"] for row in rows[: len(tables)]] == [2, 3, 3] * 2 + [16, 16]
@@ -34,6 +34,21 @@ def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     published = [row for row in rows if not row["neighbours"] and row not in monitored]
     assert [row["operation"] for row in published] == ["match alone", "route", "publish at a node"] * 8
     assert all(row["of_matcher"] == 1 for row in published[::3])
+
+
+def test_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_EVENTS", 200)
+    rows = list(merging.rows(400, merging.POPULATIONS, lambda _: None))
+    assert len(rows) == len(merging.POPULATIONS) * len(merging.MODES) * 2
+    figures = {(row["population"], row["operation"]): row for row in rows}
+    for population in merging.POPULATIONS:
+        for operation in ("connect", "in batches"):
+            alone, perfect, *others = (figures[population, f"{operation}, {mode}"] for mode in merging.MODES)
+            assert alone["in_vain"] == perfect["in_vain"] == 0
+            assert all(0 < row["held_share"] <= row["told_share"] for row in (alone, perfect, *others))
+            assert perfect["held_share"] <= alone["held_share"]
+            assert all(row["held_share"] <= perfect["held_share"] for row in others)
+    assert figures["stock", "connect, perfect"]["told"] < figures["stock", "connect, covering"]["told"]
 
 
 def test_simulation(monkeypatch: pytest.MonkeyPatch) -> None:

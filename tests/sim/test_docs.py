@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import get_args
 
+import pytest
+
 from palio.sim.doom import Effect
 from palio.sim.generate import FAULTS, generate
 from palio.sim.history import Deed
 from palio.sim.planted import PLANTED
-from palio.sim.player import Player
+from palio.sim.player import OPERATIONS, Player
 from palio.sim.record import Epoch
 from palio.sim.suites import USUAL
 
@@ -33,7 +35,7 @@ def test_all_kinds_of_faults_are_told() -> None:
 
 
 def test_all_that_may_befall_a_server_is_told() -> None:
-    of_parties = {"subscribe", "unsubscribe", "advertise", "unadvertise", "publish"}
+    of_parties = {*OPERATIONS}
     of_the_network = {"connect", "disconnect", "weather", "cut", "part", "join", "settle"}
     assert {row[0] for row in table("step")[1:]} == {*get_args(Deed)} - of_parties - of_the_network
     for effect in get_args(Effect):
@@ -66,12 +68,13 @@ def test_the_matrix_has_what_may_disturb() -> None:
         assert rests in ([], by_crashes, by_anything), check
 
 
-def test_all_planted_bugs_are_told() -> None:
-    told = table("bug")[1:]
+@pytest.mark.parametrize(("suite", "head"), [(USUAL, "bug"), ("merging", "bug of merging")])
+def test_all_planted_bugs_are_told(suite: str, head: str) -> None:
+    told = table(head)[1:]
     assert told == [
         [f"`{bug.name}`", bug.description, ", ".join(bug.architectures), ", ".join(bug.faults)]
         for bug in PLANTED.values()
-        if bug.suite == USUAL
+        if bug.suite == suite
     ]
 
 

@@ -69,7 +69,7 @@ def test_without_a_window_one_monitor_would_find_more() -> None:
 def test_histories_of_a_suite_are_named_by_it() -> None:
     assert [str(case) for case in cases([3], ["as"], ["none"], suite="patterns")] == ["patterns-as-none-3"]
     assert Case("as", "none", 3, 60, "patterns").history() != Case("as", "none", 3, 60).history()
-    with pytest.raises(CallerError, match="suite: 'knots' is none of trees, graphs, gateways, patterns"):
+    with pytest.raises(CallerError, match="suite: 'knots' is none of trees, graphs, gateways, patterns, merging"):
         suite_of("knots")
 
 

@@ -16,6 +16,7 @@ from itertools import islice
 from time import process_time
 from typing import NamedTuple
 
+from palio.bench import merging
 from palio.bench.populations import SUBSCRIPTIONS, subscriptions
 from palio.bench.report import Figure, Report
 from palio.bench.workloads import WORKLOADS
@@ -40,7 +41,10 @@ _CANCELLED = 10  # one of so many
 _EVENTS = 2_000
 _BATCH = 100
 _ROUNDS = 3
-_KEYS = ("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher")
+_KEYS = (
+    *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
+    *("told_share", "held_share", "in_vain"),
+)
 
 
 def run(
@@ -60,6 +64,7 @@ def run(
     for size in sizes:
         progress(f"{_PATTERNS}, {size:,}: patterns")
         rows += _monitoring(size)
+    rows += merging.rows(min(sizes), merging.POPULATIONS, progress)
     return Report("routing", [dict.fromkeys(_KEYS) | row for row in rows])
 
 

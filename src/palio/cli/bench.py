@@ -72,11 +72,16 @@ def routing(as_json: bool, sizes: str) -> None:
     "subscribe" is from parties, "hear" from neighbours; "connect" one more neighbour when all are there; "unsubscribe"
     a tenth. "told" is how many messages the neighbours get about it; "of half" compares with half as many
     subscriptions; "of the index" with the rate of its single calls. Patterns have three filters each, beside the same
-    filters as plain subscriptions. Takes about ten minutes.
+    filters as plain subscriptions.
+
+    At the end, for the smallest number, what a neighbour is told by covering alone, and with merging, perfect or with a
+    budget: messages ("told") and filters that it holds ("held") as shares of the subscriptions, and the share of
+    notifications that it sends in vain. Takes about twelve minutes.
     """
     from palio.bench.routing import run
 
-    _print(run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes)), as_json, [_ROUTING_TABLE])
+    report = run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes))
+    _print(report, as_json, [_ROUTING_TABLE, _MERGING_TABLE])
 
 
 @bench.command(epilog="Example:  palio bench sim --json > sim.json")
@@ -279,6 +284,7 @@ _SPARK_TABLES = [
 _ROUTING_TABLE = (
     *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
 )
+_MERGING_TABLE = "population", "operation", "size", "told_share", "held_share", "in_vain"
 _SIMULATION_TABLE = (
     *("architecture", "servers", "parties", "phase", "requests", "server_messages", "deliveries"),
     *("messages_per_second", "peak_mib"),
@@ -291,6 +297,9 @@ _LABELS = {
     "times_walk": "of a walk",
     "times_half": "of half",
     "per_second": "a second",
+    "told_share": "told",
+    "held_share": "held",
+    "in_vain": "in vain",
     "of_matcher": "of the\nindex",
     "architecture": "arch",
     "neighbours": "neigh-\nbours",

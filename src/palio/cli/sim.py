@@ -40,7 +40,13 @@ def _errors_in_a_line() -> Iterator[None]:
 
 @sim.command(epilog="Example:  palio sim check --seeds 500 --arch hs,as")
 @click.option("--seeds", type=click.IntRange(1), default=100, show_default=True, help="How many, beginning with 0.")
-@click.option("--suite", metavar="NAME", default="trees", show_default=True, help="What happens: trees, patterns.")
+@click.option(
+    "--suite",
+    metavar="NAME",
+    default="trees",
+    show_default=True,
+    help="What happens: trees, graphs, gateways, patterns or merging.",
+)
 @click.option("--arch", metavar="NAMES", help="Architectures, with commas; default: all of the suite.")
 @click.option(
     "--faults",

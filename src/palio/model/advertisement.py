@@ -92,6 +92,36 @@ class Advertisement(ConstraintSet):
             wanted.absent or (name in mine and mine[name].meets(wanted)) for name, wanted in filter.value_sets().items()
         )
 
+    def merge(self, other: Advertisement, most: int = DEFAULT_LIMITS.constraints) -> Advertisement | None:
+        """The one advertisement that announces exactly what the two announce together, if there is one.
+
+        Names may be missing from what is announced, so two advertisements make one when they differ in one name only.
+        ``most`` bounds its constraints.
+
+        >>> one, other = Advertisement.parse("x > 5; y any"), Advertisement.parse("x < 3; y any")
+        >>> print(one.merge(other))
+        x > 5 and x < 3 and y any
+        >>> one.merge(Advertisement.parse("x < 3; z any")) is None
+        True
+        """
+        if self.covers(other):
+            return self
+        if other.covers(self):
+            return other
+        mine, theirs = self.value_sets(), other.value_sets()
+        differing = [name for name in sorted({*mine, *theirs}) if mine.get(name) != theirs.get(name)]
+        if len(differing) != 1:
+            return None
+        (name,) = differing
+        alternatives = _broadest([*self._by_name.get(name, ()), *other._by_name.get(name, ())])
+        constraints = [
+            each
+            for known, group in sorted({**self._by_name, name: alternatives}.items())
+            if known in mine or known == name
+            for each in group
+        ]
+        return Advertisement(constraints) if len(constraints) <= most else None
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Advertisement):
             return NotImplemented
@@ -105,3 +135,14 @@ class Advertisement(ConstraintSet):
 
     def __str__(self) -> str:
         return print_constraints(self.constraints)
+
+
+def _broadest(alternatives: list[Constraint]) -> list[Constraint]:
+    """Alternatives without those that another one makes superfluous."""
+    kept: dict[Constraint, ValueSet] = {}
+    for each in alternatives:
+        allowed = disjunction([each])
+        if not any(broader.covers(allowed) for broader in kept.values()):
+            kept = {other: known for other, known in kept.items() if not allowed.covers(known)}
+            kept[each] = allowed
+    return list(kept)

@@ -18,7 +18,7 @@ _NOTHING = Profile((), ())
 class Keeping:
     """Collects the records of one node. A batch of inputs is kept as a whole or not at all.
 
-    What neighbours were told is not kept: at the end of a batch it is what the tables say.
+    What neighbours were told is kept only as far as it is not what the tables say at the end of a batch.
     """
 
     def __init__(self) -> None:
@@ -31,6 +31,10 @@ class Keeping:
         """What a party holds has changed."""
         profile = node.router.profile(name)
         self.journal.put(("party", name), None if profile == _NOTHING else profile)
+
+    def watches(self, node: Node, name: str) -> None:
+        """What a party wants to know has changed."""
+        self.journal.put(("watch", name), node.watching.of(name) or None)
 
     def held(self, peer: str, message: Control) -> None:
         """A neighbour has said what it holds, or does no longer."""
@@ -62,6 +66,8 @@ class Keeping:
         if node.router.topology is not None:
             for account in node.router.topology.learned():
                 self.journal.put(("account", account.server), account)
+        for key, value in node.telling.records().items():
+            self.journal.put(key, value)
         waves = node.waves.kept()
         for number in [number for number in self._waves if number not in waves]:
             self.journal.delete(("wave", number))
@@ -87,7 +93,7 @@ class Keeping:
             node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)
         node.monitors.restore(known, now)
-        node.tell_nobody()
+        node.tell_nobody(known)
         for key, value in known.items():
             if key[0] == "seen":
                 node.seen.restore(key[1], key[2], value)
@@ -107,3 +113,7 @@ class Keeping:
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
+        for key, subjects in known.items():
+            if key[0] == "watch":
+                for subject in subjects:
+                    node.watching.add(key[1], subject)

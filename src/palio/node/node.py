@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.links import Down, Event, Links, Received, Refused, Up, Wish
@@ -25,6 +25,7 @@ from palio.node.ports import (
     LinkDown,
     LinkRefused,
     LinkUp,
+    Outlook,
     Output,
     Persist,
     Reply,
@@ -40,6 +41,8 @@ from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Border
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
+from palio.routing.telling import Telling
+from palio.routing.watching import Watching
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -72,6 +75,8 @@ class Node:
         self.membership = self.router.membership
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
+        self.telling = Telling(settings.telling, is_kept=settings.durable)
+        self.watching = Watching(self.router)
         self.links = Links(settings.server, self, settings.link, journal)
         self.mail = Mail(journal) if journal is not None else None
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
@@ -96,8 +101,8 @@ class Node:
     @property
     def deadline(self) -> int | None:
         """When :meth:`handle` must be called again at the latest, with or without input."""
-        link, pattern = self.links.deadline, self.monitors.deadline
-        return link if pattern is None else pattern if link is None else min(link, pattern)
+        deadlines = self.links.deadline, self.monitors.deadline, self.telling.deadline
+        return min((each for each in deadlines if each is not None), default=None)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """Take what has come in, and say what goes out.
@@ -108,11 +113,13 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
+        self._has_news |= self.telling.is_due(now)
         due = self.monitors.deadline
         if due is not None and due <= now:
             self._deliver_sequences(self.monitors.release(now))
         while self._has_news:
             self._tell()
+        self._outputs += [Outlook(*each) for each in self.watching.news()]
         self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
         outputs, self._outputs = self._outputs, []
         return outputs if self._keeping is None else self._hold(self._keeping, outputs)
@@ -201,7 +208,19 @@ class Node:
             case ports.Unadvertise(advertisement):
                 self.router.unadvertise(party, advertisement)
                 self._keep_party(party)
+            case ports.Watch() | ports.Unwatch():
+                self._watch(party, operation)
         return False
+
+    def _watch(self, party: str, operation: ports.Watch | ports.Unwatch) -> None:
+        if isinstance(operation, ports.Watch):
+            admission.check_constraints(operation.subject, self.settings.limits)
+            admission.check_room(len(self.watching.of(party)), self.settings.filters_per_party)
+            self.watching.add(party, operation.subject)
+        else:
+            self.watching.remove(party, operation.subject)
+        if self._keeping:
+            self._keeping.watches(self, party)
 
     def _check_right(self, actor: str, party: str) -> None:
         if party not in self.settings.may_act_for.get(actor, ()):
@@ -231,6 +250,8 @@ class Node:
         self._forward(messages.Publish(enveloped), None)
 
     def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
+        if isinstance(given, ports.Attach):
+            self.watching.repeat(given.party)
         if self.mail is None:
             return
         if isinstance(given, ports.Acknowledge):
@@ -338,6 +359,7 @@ class Node:
         elif self.router.topology is not None:
             self.router.topology.disconnect(peer)
         self.router.disconnect(peer)
+        self.telling.forget(peer)
         self._borders.pop(peer, None)
 
     def join(self, up: Up) -> None:
@@ -421,8 +443,11 @@ class Node:
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
-    def _tell(self) -> None:
-        """Tell the neighbours what has changed; and cut links that close a cycle, until there is none."""
+    def _tell(self, *, pressing: bool = False) -> None:
+        """Tell the neighbours what has changed; and cut links that close a cycle, until there is none.
+
+        What may wait for more to tell does, unless it is pressing.
+        """
         self._has_news = False
         topology = self.router.topology
         if topology is not None:
@@ -437,12 +462,12 @@ class Node:
         if topology is not None:
             for peer, accounts in topology.updates():
                 self._send(peer, accounts)
-        for peer, control in self.router.control():
+        for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self._send(peer, control)
 
-    def tell_nobody(self) -> None:
-        """What the neighbours would have to be told now they were told in an earlier life."""
-        for peer, control in self.router.control():
+    def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
+        """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
+        for peer, control in self.telling.restore(self.router.control(), known, self._now):
             if peer in self._borders:
                 self._borders[peer].let_out(control)
 
@@ -477,7 +502,7 @@ class Node:
 
     def _spread(self, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
-        self._tell()
+        self._tell(pressing=True)
         peers = [peer for peer in self.router.hearing(origin) if peer != source]
         if not peers:
             self._come_back([waiting])
@@ -492,7 +517,7 @@ class Node:
                 case _Asked(party, number):
                     self._outputs.append(Reply(party, number))
                 case _Passed(peer, token):
-                    self._tell()  # the answer comes behind all that was said
+                    self._tell(pressing=True)  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])
 
 

@@ -48,7 +48,21 @@ class Publish(Input, frozen=True, gc=False):
     notification: Notification
 
 
-Operation = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish
+class Watch(Input, frozen=True, gc=False):
+    """A party wants to know, from now on, whether anybody wants what an advertisement announces, or offers what a
+    filter matches; it need not hold either. The answer, and each change of it, is an :class:`Outlook`.
+    """
+
+    subject: Filter | Advertisement
+
+
+class Unwatch(Input, frozen=True, gc=False):
+    """A party does not want to know that any more."""
+
+    subject: Filter | Advertisement
+
+
+Operation = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Watch | Unwatch
 
 
 class Request(Input, frozen=True, gc=False):
@@ -157,6 +171,14 @@ class Reply(Output, frozen=True):
     party: str
     number: int
     problem: PalioError | None = None
+
+
+class Outlook(Output, frozen=True):
+    """Whether there is somebody for what a party offers or wants, as far as this server knows."""
+
+    party: str
+    subject: Filter | Advertisement
+    is_good: bool
 
 
 class LinkUp(Output, frozen=True, gc=False):

@@ -10,6 +10,7 @@ from palio.link.session import LinkSettings
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
+from palio.routing.telling import TellingSettings
 
 MOST_WINDOW = 60_000_000
 """Microseconds: nobody waits longer for what the network has upset."""
@@ -38,6 +39,8 @@ class NodeSettings(NamedTuple):
     held_back: int = 10_000
     """How many notifications are held back at most; of more than that within the window the earliest goes before its
     time."""
+    telling: TellingSettings = TellingSettings()
+    """Whether what neighbours are told is merged, or waits for more; by default it is told at once as it is."""
     durable: bool = False
     """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
 

@@ -40,6 +40,7 @@ class Hierarchical(Router):
     """
 
     name = "hs"
+    subscriptions_spread = False
 
     def __init__(self, server: str = "", incarnation: int = 0) -> None:
         super().__init__(server, incarnation)
@@ -103,6 +104,7 @@ class AdvertisementForwarding(_Acyclic):
     """A tree of peers in which advertisements spread everywhere, and subscriptions towards relevant ones."""
 
     name = "aa"
+    advertisements_spread = True
 
     def __init__(self, server: str = "", incarnation: int = 0) -> None:
         super().__init__(server, incarnation)
@@ -131,6 +133,7 @@ class Flooding(_Acyclic):
     """A tree of peers in which notifications go everywhere and nothing else does."""
 
     name = "nf"
+    subscriptions_spread = False
 
     def check_neighbour(self, role: Role) -> None:
         """Where nobody says what is wanted, other networks cannot be asked for it."""

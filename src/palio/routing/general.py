@@ -267,6 +267,7 @@ class AdvertisingGeneral(General):
     """A network of any shape in which advertisements spread everywhere, and subscriptions towards relevant ones."""
 
     name = "ga"
+    advertisements_spread = True
 
     def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002
         """All do, of some sources."""

@@ -72,6 +72,10 @@ class Router(ABC):
     """
 
     name: ClassVar[str]
+    subscriptions_spread: ClassVar[bool] = True
+    """Whether every server gets to know what somebody wants of that which its parties offer."""
+    advertisements_spread: ClassVar[bool] = False
+    """Whether every server gets to know what is offered."""
 
     def __init__(self, server: str = "", incarnation: int = 0) -> None:
         self.server = server

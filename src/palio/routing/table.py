@@ -69,6 +69,8 @@ class Table(Generic[E]):
         self._by_peer: dict[str, dict[E, None]] = {}
         self._bits: dict[str, int] = {}
         """The neighbours that are told: readers of the order, each a bit in the masks of its nodes."""
+        self.news: dict[E, None] | None = None
+        """What has come or gone since its owner looked; ``None`` as long as nobody wants to know."""
         self._order: SharedOrder[E] | None = None
         """Made for the first neighbour that is told; a node's ``known`` are the neighbours that were told of it."""
         self._nodes: dict[E, Node[E]] = {}
@@ -79,6 +81,9 @@ class Table(Generic[E]):
 
     def __iter__(self) -> Iterator[E]:
         return iter(self._rows)
+
+    def __contains__(self, element: object) -> bool:
+        return element in self._rows
 
     def holders(self, element: E) -> Holders:
         """Who holds an element of the table."""
@@ -197,6 +202,7 @@ class Table(Generic[E]):
         is_new = row is None
         if row is None:
             row = self._rows[element] = self._new_row(element)
+            self._note(element)
         (row.peers if is_peer else row.parties)[name] = None
         self._place(element, row)
         return is_new
@@ -206,11 +212,16 @@ class Table(Generic[E]):
             self._place(element, row)
             return False
         del self._rows[element]
+        self._note(element)
         if self._order is not None:
             node = self._nodes[element]
             self._order.remove(node)
             self._order.touched[node] = None
         return True
+
+    def _note(self, element: E) -> None:
+        if self.news is not None:
+            self.news[element] = None
 
     def _new_row(self, element: E) -> _Row:
         row = _Row()

@@ -10,7 +10,7 @@ import msgspec
 
 from palio.errors import InternalError
 from palio.link.frames import Data, Frame
-from palio.model import Notification, Pattern
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import (
     Acknowledge,
@@ -21,6 +21,7 @@ from palio.node.ports import (
     LinkDown,
     LinkRefused,
     LinkUp,
+    Outlook,
     Output,
     Persist,
     Persisted,
@@ -89,6 +90,8 @@ class Cluster:
         self._clocks: dict[str, Clock] = {}
         """Of servers whose clocks go wrong."""
         self.deliveries: list[Delivery] = []
+        self.outlooks: dict[tuple[str, Filter | Advertisement], bool] = {}
+        """What parties were last told about what they watch."""
         self.sequences: list[SequenceDelivery] = []
         self.first_sequence: dict[str, int] = {}
         """Of servers that have lost everything: where the sequences begin that they have found since."""
@@ -161,6 +164,8 @@ class Cluster:
             case Persist(token, records):
                 node = self.nodes[server]
                 self._disks[server].write(records, lambda: self._written(server, node, token))
+            case Outlook(party, subject, is_good):
+                self.outlooks[party, subject] = is_good
             case Reply():
                 self.answers.append(Answer(now, server, output))
             case LinkUp() | LinkDown() | LinkRefused():

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from palio.routing.telling import TellingSettings
 from palio.sim.clock import RIGHT
 from palio.sim.doom import Effect
 from palio.sim.network import Weather
@@ -16,6 +17,10 @@ Deed = Literal[
     "advertise",
     "unadvertise",
     "publish",
+    "watch-demand",
+    "watch-offers",
+    "unwatch-demand",
+    "unwatch-offers",
     "connect",
     "disconnect",
     "crash",
@@ -43,7 +48,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
     *lose* is a crash that takes the disk along, *tear* one that leaves a part of what was being written; *doom* lets a
     server die at an effect of a kind, *fail* at its next write. *part* cuts servers from all others, *join* ends all
-    that was cut. *settle* lets everything heal and come to rest, and checks all.
+    that was cut. *watch-demand* asks whether anybody wants what an advertisement announces, *watch-offers* whether
+    anybody offers what a filter matches. *settle* lets everything heal and come to rest, and checks all.
     """
 
     wait: int
@@ -87,6 +93,8 @@ class History(msgspec.Struct, frozen=True):
     """Whether servers have disks, and come back as what they were; if not, they forget everything when they die."""
     window: int = 0
     """For how long monitors hold notifications back."""
+    telling: TellingSettings = TellingSettings()
+    """How servers tell their neighbours of changes: whether they merge, and wait."""
 
     def to_json(self) -> bytes:
         """For a file."""

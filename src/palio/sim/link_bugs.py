@@ -221,7 +221,7 @@ def _wave_overtakes(right: _Right) -> _Right:
     """A wave goes out before what it is to follow."""
 
     def spread(node: Node, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
-        tell, node._tell = node._tell, lambda: None  # type: ignore[method-assign]
+        tell, node._tell = node._tell, lambda **_: None  # type: ignore[method-assign]
         try:
             right(node, waiting, source, origin)
         finally:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palio.model.envelope import NotificationId
-from palio.routing.router import MONITORS
-from palio.sim.cluster import Delivery
+from palio.routing.messages import Subscribe
+from palio.routing.router import MONITORS, Role
+from palio.sim.cluster import Delivery, Hop
 from palio.sim.generate import GRAPHS
 from palio.sim.hybrid import HybridWorld, are_joined, gateway
+from palio.sim.merging_law import MergingLaw
+from palio.sim.outlooks_law import judge_outlooks
 from palio.sim.player import Player
 from palio.sim.record import Epoch, PartyRecord, Publication
 from palio.sim.world import GraphWorld, World
@@ -38,6 +41,7 @@ class Oracle:
         problems = [*self._judge_links(world)]
         if not problems:
             problems += self._judge_tables(world)
+        problems += judge_outlooks(self._player, world)
         problems += self._judge_deliveries(epoch, deliveries, world)
         problems += self._judge_missing(epoch, deliveries, world)
         problems += self._judge_hops(epoch, world)
@@ -100,6 +104,9 @@ class Oracle:
         for server, peers in world.links.items():
             router = self._player.cluster.nodes[server].router
             for peer in peers:
+                if self._player.history.telling.merging is not None:
+                    yield from MergingLaw(self._player, world).judge(server, peer)
+                    continue
                 held, law = router.standing(peer), world.told(peer, server)
                 if set(held) != law:
                     yield f"{server} holds from {peer} {_list(held)}, and should {_list(law)}"
@@ -218,8 +225,17 @@ class Oracle:
             if (hop.target, hop.source, id) in seen:
                 yield f"{id} went back from {hop.source} to {hop.target}"
             seen.add((hop.source, hop.target, id))
-            if not epoch.is_busy and not world.may_carry(hop.source, hop.target, hop.notification, id.origin):
+            if not epoch.is_busy and not self._may_carry(hop, world, id.origin):
                 yield f"{id} went from {hop.source} to {hop.target}, where nobody wants it"
+
+    def _may_carry(self, hop: Hop, world: World, entry: str) -> bool:
+        """Whether somebody wants it; where servers merge imperfectly, whether they had been told so."""
+        merging = self._player.history.telling.merging
+        if merging is None or not merging.slack:
+            return world.may_carry(hop.source, hop.target, hop.notification, entry)
+        told = self._player.cluster.nodes[hop.source].router.standing(hop.target)
+        is_up = world.links[hop.source].get(hop.target) is Role.MASTER
+        return is_up or any(isinstance(each, Subscribe) and each.filter.matches(hop.notification) for each in told)
 
 
 def _joined(pieces: dict[str, str], one: str, other: str) -> dict[str, str]:

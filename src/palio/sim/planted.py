@@ -6,12 +6,30 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from palio.sim import disk_bugs, gateway_bugs, graph_bugs, link_bugs, pattern_bugs, routing_bugs, trouble_bugs
+from palio.sim import (
+    disk_bugs,
+    gateway_bugs,
+    graph_bugs,
+    link_bugs,
+    merging_bugs,
+    pattern_bugs,
+    routing_bugs,
+    trouble_bugs,
+)
 from palio.sim.bugs import Bug
 from palio.sim.check import OPERATIONS, Case, Progress, workers
 from palio.sim.run import run
 
-_MODULES = routing_bugs, link_bugs, disk_bugs, trouble_bugs, graph_bugs, gateway_bugs, pattern_bugs
+_MODULES = (
+    routing_bugs,
+    link_bugs,
+    disk_bugs,
+    trouble_bugs,
+    graph_bugs,
+    gateway_bugs,
+    pattern_bugs,
+    merging_bugs,
+)
 PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
 """By name."""
 

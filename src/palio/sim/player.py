@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.model.envelope import NotificationId
 from palio.node import ports
-from palio.node.node import NodeSettings
+from palio.node.node import Node, NodeSettings
 from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.sim.history import History, Step
@@ -102,7 +103,7 @@ class Player:
                 self._restart(step.server)
             case "connect" | "disconnect":
                 self._link(step)
-            case "subscribe" | "unsubscribe" | "advertise" | "unadvertise" | "publish":
+            case name if name in OPERATIONS:
                 self._request(step)
             case _:
                 self.cluster.befall(step, self.history.servers)
@@ -113,8 +114,9 @@ class Player:
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
-        settings = NodeSettings(server, architecture_of(self.history.architecture, server), life, links)._replace(
-            gateways=self._gateways(server), durable=self.history.durable, window=self.history.window
+        history = self.history
+        settings = NodeSettings(server, architecture_of(history.architecture, server), life, links)._replace(
+            gateways=self._gateways(server), durable=history.durable, window=history.window, telling=history.telling
         )
         parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
         self.cluster.start(settings, parties)
@@ -179,12 +181,21 @@ class Player:
             if not any(held.is_like(each) for each in allowed):
                 self.problems.append(f"{name} comes back with {held}, which it never held since it was acknowledged")
             party.reset(held)
+            self._reconcile_watches(name, party, node, asked)
         for key, each in open_requests.items():
             if each.id is not None and each.id.sequence >= node.published:
                 self.epoch.publications = [known for known in self.epoch.publications if known.id != each.id]
             elif each.id is not None:
                 self.uncertain.add(each.id)
             del self.unanswered[key]
+
+    def _reconcile_watches(self, name: str, party: PartyRecord, node: Node, asked: list[Asked]) -> None:
+        kept = dict.fromkeys(node.watching.of(name))
+        uncertain = [_operation(each.step) for each in asked]
+        unsure = {each.subject for each in uncertain if isinstance(each, ports.Watch | ports.Unwatch)}
+        if (kept.keys() ^ party.watched.keys()) - unsure:
+            self.problems.append(f"{name} comes back and watches {list(kept)}, and had asked for {list(party.watched)}")
+        party.watched = kept
 
     def _link(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
@@ -253,6 +264,10 @@ class Player:
                 party.advertise(moment, advertisement)
             case ports.Unadvertise(advertisement):
                 party.unadvertise(moment, advertisement)
+            case ports.Watch(subject):
+                party.watched[subject] = None
+            case ports.Unwatch(subject):
+                party.watched.pop(subject, None)
         self.unanswered[key] = Asked(step, moment, before, id)
 
     def _number(self, server: str) -> NotificationId:
@@ -292,19 +307,22 @@ class Player:
         self.epochs.append(fresh)
 
 
+OPERATIONS: dict[str, Callable[[str, bool], ports.Operation]] = {
+    "publish": lambda text, _: ports.Publish(Notification.parse(text)),
+    "subscribe": lambda text, spread: ports.Subscribe(_wanted(text), spread),
+    "unsubscribe": lambda text, _: ports.Unsubscribe(_wanted(text)),
+    "advertise": lambda text, spread: ports.Advertise(Advertisement.parse(text), spread),
+    "unadvertise": lambda text, _: ports.Unadvertise(Advertisement.parse(text)),
+    "watch-demand": lambda text, _: ports.Watch(Advertisement.parse(text)),
+    "watch-offers": lambda text, _: ports.Watch(Filter.parse(text)),
+    "unwatch-demand": lambda text, _: ports.Unwatch(Advertisement.parse(text)),
+    "unwatch-offers": lambda text, _: ports.Unwatch(Filter.parse(text)),
+}
+"""What parties ask for, by the step that says so."""
+
+
 def _operation(step: Step) -> ports.Operation:
-    """What a party asks for."""
-    match step.do:
-        case "publish":
-            return ports.Publish(Notification.parse(step.text))
-        case "subscribe":
-            return ports.Subscribe(_wanted(step.text), step.spread)
-        case "unsubscribe":
-            return ports.Unsubscribe(_wanted(step.text))
-        case "advertise":
-            return ports.Advertise(Advertisement.parse(step.text), step.spread)
-        case _:
-            return ports.Unadvertise(Advertisement.parse(step.text))
+    return OPERATIONS[step.do](step.text, step.spread)
 
 
 def _wanted(text: str) -> Filter | Pattern:

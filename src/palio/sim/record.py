@@ -46,6 +46,8 @@ class PartyRecord:
         self.advertisements: tuple[Advertisement, ...] = ()
         self.patterns: tuple[Pattern, ...] = ()
         self.changes: list[Change] = [Change(-1, (), ())]
+        self.watched: dict[Filter | Advertisement, None] = {}
+        """What the party wants to be told the outlook of."""
         self.spread: list[tuple[int, int]] = []
         """When the party was told that a subscription had spread, and when its server had taken that subscription."""
 
@@ -81,6 +83,7 @@ class PartyRecord:
     def forget(self, moment: int) -> None:
         """The server has died and lost everything."""
         self.filters, self.advertisements, self.patterns = (), (), ()
+        self.watched.clear()
         self._note(moment)
 
     def reset(self, known: Change) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from palio.routing.telling import TellingSettings
 from palio.sim.check import Case, Progress, workers
 from palio.sim.clock import RIGHT
 from palio.sim.history import History, Step
@@ -100,6 +101,9 @@ class Shrinker:
             self._is_better(msgspec.structs.replace(self._best, durable=False))
         if self._best.window:
             self._is_better(msgspec.structs.replace(self._best, window=0))
+        for simpler in (TellingSettings(), self._best.telling._replace(delay=0)):
+            if simpler != self._best.telling:
+                self._is_better(msgspec.structs.replace(self._best, telling=simpler))
 
     def _simplify_steps(self) -> None:
         for place in range(len(self._best.steps)):

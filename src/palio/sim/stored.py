@@ -7,17 +7,21 @@ from pathlib import Path
 import msgspec
 
 from palio.errors import CallerError, FileFormatError, TextSyntaxError, brief
-from palio.model import Advertisement, Notification, Pattern
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.history import History, Step
 from palio.sim.hybrid import NETWORKS
 
-_TEXTS: dict[str, type[Pattern | Advertisement | Notification]] = {
+_TEXTS: dict[str, type[Filter | Pattern | Advertisement | Notification]] = {
     "subscribe": Pattern,
     "unsubscribe": Pattern,
     "advertise": Advertisement,
     "unadvertise": Advertisement,
     "publish": Notification,
+    "watch-demand": Advertisement,
+    "watch-offers": Filter,
+    "unwatch-demand": Advertisement,
+    "unwatch-offers": Filter,
 }
 """What the text of a step is; a party takes the step."""
 _BETWEEN_SERVERS = ("connect", "disconnect", "cut")
@@ -93,7 +97,7 @@ def _problem_of_trouble(step: Step, servers: tuple[str, ...]) -> str:
     return ""
 
 
-def _problem_of_request(step: Step, kind: type[Pattern | Advertisement | Notification]) -> str:
+def _problem_of_request(step: Step, kind: type[Filter | Pattern | Advertisement | Notification]) -> str:
     if not step.party:
         return "party: somebody has to do it"
     try:

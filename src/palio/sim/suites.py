@@ -9,6 +9,7 @@ from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.generate import FAULTS, GRAPHS, generate
 from palio.sim.history import History
+from palio.sim.merging_stories import TELLING, generate_merging
 from palio.sim.pattern_stories import generate_patterns
 
 Generate = Callable[[int, str, str, int], History]
@@ -40,6 +41,9 @@ SUITES: dict[str, Suite] = {
         Suite("graphs", "networks of any shape", generate, GRAPHS),
         Suite("gateways", "two or three networks, joined by gateways", generate, JOINED),
         Suite("patterns", "sequence patterns, with and without windows", generate_patterns, tuple(ARCHITECTURES)),
+        Suite(
+            "merging", "filters that are merged, changes that wait, questions about demand", generate_merging, TELLING
+        ),
     )
 }
 """By name."""
