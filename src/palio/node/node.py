@@ -101,8 +101,11 @@ class Node:
     @property
     def deadline(self) -> int | None:
         """When :meth:`handle` must be called again at the latest, with or without input."""
-        deadlines = self.links.deadline, self.monitors.deadline, self.telling.deadline
-        return min((each for each in deadlines if each is not None), default=None)
+        deadline = self.links.deadline
+        for other in (self.monitors.deadline, self.telling.deadline):
+            if other is not None and (deadline is None or other < deadline):
+                deadline = other
+        return deadline
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """Take what has come in, and say what goes out.
