@@ -21,6 +21,7 @@ from palio.sim.planted import Catch
 from palio.sim.replay import Scene, Story
 
 _MOST_FAILURES = 20
+_MOST_COLUMNS = 6
 """Histories that violate something and are shown; often they have one cause."""
 _MOST_TOLD = 5
 """Violations of one history that are shown."""
@@ -42,7 +43,8 @@ def progress(description: str) -> Iterator[Tell]:
 def show(report: Report, caught: Sequence[Catch] | None, stored: Sequence[Path]) -> None:
     """Print what a check found, for people."""
     console = Console(highlight=False)
-    console.print(_table(report))
+    for table in _tables(report):
+        console.print(table)
     if caught is not None:
         _show_planted(console, caught)
     for failure in report.failures[:_MOST_FAILURES]:
@@ -57,13 +59,18 @@ def show(report: Report, caught: Sequence[Catch] | None, stored: Sequence[Path])
         console.print(Text(f"  palio sim replay {shlex.quote(str(path))}"), soft_wrap=True)
 
 
-def _table(report: Report) -> Table:
-    """A column for each architecture: so the kinds of faults have room below each other."""
+def _tables(report: Report) -> Iterator[Table]:
+    """A column for each architecture, so that the kinds of faults have room below each other; a few in each table."""
     columns = [*report.by_architecture]
     if len(columns) > 1:
         columns.append(report.total())
+    for begin in range(0, len(columns), _MOST_COLUMNS):
+        yield _table(columns[begin : begin + _MOST_COLUMNS])
+
+
+def _table(columns: Sequence[Sums]) -> Table:
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for sums in columns:
         table.add_column(sums.architecture, justify="right", no_wrap=True)
     for name in ("runs", "operations", "messages", "deliveries"):

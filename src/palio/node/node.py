@@ -292,6 +292,7 @@ class Node:
         try:
             self.router.check_neighbour(Role(role))
             if architecture is not None and self._is_in_tree(Role(role)):
+                self._check_above(Role(role))
                 self.membership.check(peer, (member for member, _ in members))
         except CallerError as error:
             return str(error)
@@ -315,14 +316,15 @@ class Node:
             self._outputs.append(LinkRefused(peer, str(error)))
 
     def _check_wish(self, peer: str, role: Role, latency: int) -> None:
-        """Refuse what cannot be, before anybody is asked.
-
-        Of two masters that were asked for at the same time both could be lost: each would see a cycle.
-        """
+        """Refuse what cannot be, before anybody is asked."""
         if latency < 1:
             raise CallerError(f"a latency of {latency}; it is 1 at least")
         if role is Role.GATEWAY and peer not in self.settings.gateways:
             raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
+        self._check_above(role)
+
+    def _check_above(self, role: Role) -> None:
+        """Of two masters, or a master and a gateway, that come at the same time both could be lost, as in a cycle."""
         wishes = self.links.wishes.items()
         masters = [other for other, wish in wishes if wish.role == Role.MASTER.value]
         above = [other for other, wish in wishes if wish.role in (Role.MASTER.value, Role.GATEWAY.value)]
