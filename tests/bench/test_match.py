@@ -153,7 +153,7 @@ def test_rows_say_what_applies() -> None:
         assert row["bytes_per_filter"] == 50 or not is_index
     for row in report.results:
         assert row["times_linear"] == 1 or row["engine"] != "linear"  # others may take the same time by chance
-        assert (row["times_10k"] == 1) == (row["filters"] == 20)
+        assert row["times_10k"] == 1 or row["filters"] != 20
     pairs = [row["matches_per_event"] for row in report.results if row["workload"] == "W5b" and row["filters"] == 60]
     assert all(50 < pair <= 60 for pair in pairs)  # type: ignore[operator]
 
