@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from palio.node.journal import Journal, Record
-from palio.routing.messages import Advertise, Control, Subscribe, begun
+from palio.routing.messages import Advertise, Control, Members, Message, Subscribe, begun
 from palio.routing.router import Profile
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ class Keeping:
         """What a party wants to know has changed."""
         self.journal.put(("watch", name), node.watching.of(name) or None)
 
+    def heard(self, peer: str, message: Message) -> None:
+        """A neighbour has said something that counts from now on; accounts of links are kept in the end."""
+        if isinstance(message, Control):
+            self.held(peer, message)
+        elif isinstance(message, Members):
+            self.members(peer)
+
     def held(self, peer: str, message: Control) -> None:
         """A neighbour has said what it holds, or does no longer."""
         if isinstance(message, Subscribe | Advertise):
@@ -49,18 +56,18 @@ class Keeping:
 
     def gone(self, node: Node, peer: str) -> None:
         """A neighbour is about to be forgotten."""
-        for message in node.standing(peer):
+        for message in node.neighbours.standing(peer):
             self.journal.delete(("held", peer, message))
         self._members[peer] = None
 
     def finish(self, node: Node) -> tuple[Record, ...]:
         """All that has changed since the last call."""
-        counters = node.published, node.membership.latest, node.clock.latest
+        counters = node.published, node.router.membership.latest, node.clock.latest
         if counters != self._counters:
             self._counters = counters
             self.journal.put(("counters",), counters)
         for peer in self._members:
-            known = node.membership.links().get(peer)
+            known = node.router.membership.links().get(peer)
             self.journal.put(("members", peer), known)
         self._members.clear()
         if node.router.topology is not None:
@@ -85,10 +92,10 @@ class Keeping:
         node.published, latest, node.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
         node.waves.restore(self._waves)
-        node.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
+        node.router.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
         ups = node.links.restore(known, now)
         for up in ups:
-            node.join(up)
+            node.neighbours.restore(up)
         if node.router.topology is not None:
             node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)
@@ -109,7 +116,7 @@ class Keeping:
         for kind in (Advertise, Subscribe):
             for peer, message in held:
                 if isinstance(message, kind):
-                    node.hear(peer, message)
+                    node.neighbours.hear(peer, message)
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)

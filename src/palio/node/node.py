@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError, PalioError, PeerError, brief
-from palio.link.links import Down, Event, Links, Received, Refused, Up, Wish
+from palio.link.links import Down, Event, Received, Refused, Up
 from palio.model import Filter, Notification, Pattern
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission, ports
@@ -17,6 +17,7 @@ from palio.node.journal import Record
 from palio.node.keeping import Keeping
 from palio.node.mail import Mail
 from palio.node.monitors import Monitors
+from palio.node.neighbours import Neighbours
 from palio.node.ports import (
     Deliver,
     DeliverSequence,
@@ -38,9 +39,8 @@ from palio.node.watches import Found
 from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.border import Border
-from palio.routing.messages import Message, Stamp
-from palio.routing.router import Role, Router
+from palio.routing.messages import Message
+from palio.routing.router import Router
 from palio.routing.telling import Telling
 from palio.routing.watching import Watching
 
@@ -72,17 +72,15 @@ class Node:
         check_settings(settings)
         self.settings = settings
         self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.incarnation)
-        self.membership = self.router.membership
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
         self.telling = Telling(settings.telling, is_kept=settings.durable)
         self.watching = Watching(self.router)
-        self.links = Links(settings.server, self, settings.link, journal)
+        self.neighbours = Neighbours(settings, self.router, journal)
+        self.links = self.neighbours.links
         self.mail = Mail(journal) if journal is not None else None
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.clock = HybridClock()
-        self._borders: dict[str, Border] = {}
-        """The gateways that are there."""
         self.seen = Seen()
         self.waves: Waves[_Asked | _Passed] = Waves()
         self.published = 0
@@ -269,67 +267,18 @@ class Node:
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
-    def next_stamp(self) -> Stamp:
-        """For links: the stamp of a new one."""
-        return self.membership.next_stamp()
-
-    def introduction(self) -> tuple[str, tuple[tuple[str, Stamp], ...]]:
-        """For links: what a neighbour is told of this server."""
-        return self.router.name, tuple(self.membership.known().items())
-
-    def refusal(
-        self, peer: str, role: str, architecture: str | None, members: tuple[tuple[str, Stamp], ...]
-    ) -> str | None:
-        """For links: why there cannot be one to such a neighbour, if so.
-
-        A cycle is refused by the one that is asked. If it has come about meanwhile, it is cut like any other, so that
-        it is not cut twice.
-        """
-        if role == Role.GATEWAY.value and peer not in self.settings.gateways:
-            return f"{peer} is no gateway of {self.settings.server}; it has to be in the configuration of both"
-        if role != Role.GATEWAY.value and architecture is not None and architecture != self.router.name:
-            return f"{self.settings.server} is {self.router.name}, and {peer} is {architecture}"
-        try:
-            self.router.check_neighbour(Role(role))
-            if architecture is not None and self._is_in_tree(Role(role)):
-                self._check_above(Role(role))
-                self.membership.check(peer, (member for member, _ in members))
-        except CallerError as error:
-            return str(error)
-        return None
-
     def _link(self, given: ports.Connect | ports.Disconnect | ports.Doubt) -> None:
         peer = given.peer
         try:
             match given:
                 case ports.Connect(_, role, latency):
-                    self.router.check_neighbour(role)
-                    self._check_wish(peer, role, latency)
-                    if self._is_in_tree(role):
-                        self.membership.check(peer, [peer])
-                    self.links.connect(peer, Wish(role.value, latency), self._now)
+                    self.neighbours.connect(peer, role, latency, self._now)
                 case ports.Disconnect():
                     self._happened(self.links.disconnect(peer, self._now))
                 case ports.Doubt():
                     self.links.doubt(peer, self._now)
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
-
-    def _check_wish(self, peer: str, role: Role, latency: int) -> None:
-        """Refuse what cannot be, before anybody is asked."""
-        if latency < 1:
-            raise CallerError(f"a latency of {latency}; it is 1 at least")
-        if role is Role.GATEWAY and peer not in self.settings.gateways:
-            raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
-        self._check_above(role)
-
-    def _check_above(self, role: Role) -> None:
-        """Of two masters, or a master and a gateway, that come at the same time both could be lost, as in a cycle."""
-        wishes = self.links.wishes.items()
-        masters = [other for other, wish in wishes if wish.role == Role.MASTER.value]
-        above = [other for other, wish in wishes if wish.role in (Role.MASTER.value, Role.GATEWAY.value)]
-        if (role is Role.MASTER and above) or (role is Role.GATEWAY and masters):
-            raise CallerError(f"this server has a master already, or asks for one: {above[0]}; disconnect it first")
 
     def _give_up(self, peer: str, error: PeerError) -> list[Event]:
         """A neighbour that breaks the rules is told so by ending the link; others are not concerned."""
@@ -344,48 +293,19 @@ class Node:
             self._has_news = True
             match event:
                 case Up(peer):
-                    self._up(event)
+                    self.neighbours.add(event)
+                    if self._keeping:
+                        self._keeping.members(peer)
+                    self._outputs.append(LinkUp(peer))
                 case Down(peer):
                     if self._keeping:
                         self._keeping.gone(self, peer)
-                    self._leave_network(peer)
+                    self.neighbours.remove(peer)
+                    self.telling.forget(peer)
                     self._come_back(self.waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer))
                     self._outputs.append(LinkDown(peer))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
-
-    def _is_in_tree(self, role: Role) -> bool:
-        """Whether links to such a neighbour must not close cycles: all do not, where networks are trees."""
-        return self.router.topology is None or role is Role.GATEWAY
-
-    def _leave_network(self, peer: str) -> None:
-        if self._is_in_tree(self.router.peers[peer]):
-            self.membership.disconnect(peer)
-        elif self.router.topology is not None:
-            self.router.topology.disconnect(peer)
-        self.router.disconnect(peer)
-        self.telling.forget(peer)
-        self._borders.pop(peer, None)
-
-    def join(self, up: Up) -> None:
-        """There is a link, now or again."""
-        peer, role = up.peer, Role(up.role)
-        self.router.connect(peer, role)
-        if role is Role.GATEWAY:
-            gateway = self.settings.gateways[peer]
-            self._borders[peer] = Border(gateway)
-            for offer in gateway.offers:
-                self.router.receive(peer, messages.Advertise(offer))
-        elif self.router.topology is not None:
-            self.router.topology.connect(peer, up.latency, up.stamp)
-
-    def _up(self, up: Up) -> None:
-        self.join(up)
-        if self._is_in_tree(Role(up.role)):
-            self.membership.connect(up.peer, up.stamp, dict(up.members), dict(up.told))
-        if self._keeping:
-            self._keeping.members(up.peer)
-        self._outputs.append(LinkUp(up.peer))
 
     def _received(self, peer: str, received: Iterable[Message]) -> None:
         for message in received:
@@ -401,41 +321,21 @@ class Node:
             envelope = message.notification.envelope
             if envelope is None:
                 raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-            border = self._borders.get(peer)
-            if (border is None or border.lets_in(message)) and self._is_new(envelope.id):
+            if self.neighbours.lets_in(peer, message) and self._is_new(envelope.id):
                 self.clock.saw(envelope.published)
                 self._forward(message, peer)
             return
         self._has_news = True
         match message:
-            case messages.Members():
-                self.membership.receive(peer, message)
-                if self._keeping:
-                    self._keeping.members(peer)
-            case messages.Account() if self.router.topology is not None and peer not in self._borders:
-                self.router.topology.receive(peer, message)
             case messages.Spread(token, origin):
-                origin = self.settings.server if peer in self._borders else origin
+                origin = self.settings.server if self.neighbours.is_foreign(peer) else origin
                 self._spread(_Passed(peer, token), peer, origin)
             case messages.Spreaded(token):
                 self._come_back(self.waves.answered(peer, token))
-            case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
-                self.hear(peer, message)
-                if self._keeping:
-                    self._keeping.held(peer, message)
             case _:
-                raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
-
-    def hear(self, peer: str, message: messages.Control) -> None:
-        """A neighbour says what it wants or offers; over a gateway only what may pass counts."""
-        border = self._borders.get(peer)
-        for each in (message,) if border is None else border.take_in(message):
-            self.router.receive(peer, each)
-
-    def standing(self, peer: str) -> Iterable[messages.Standing]:
-        """What a neighbour has said and not taken back, as it was said."""
-        border = self._borders.get(peer)
-        return self.router.standing(peer) if border is None else tuple(border.heard)
+                self.neighbours.hear(peer, message)
+                if self._keeping:
+                    self._keeping.heard(peer, message)
 
     def _is_new(self, id: NotificationId) -> bool:
         """Whether a notification from a neighbour was not here before; while there is a cycle it may come back."""
@@ -454,33 +354,24 @@ class Node:
         What may wait for more to tell does, unless it is pressing.
         """
         self._has_news = False
-        topology = self.router.topology
-        if topology is not None:
-            topology.reach(self.membership.reached())
-            self.membership.surround(topology.members())
-        while cut := self.membership.to_cut():
+        self.neighbours.survey()
+        while cut := self.neighbours.membership.to_cut():
             for peer in cut:
                 self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
                 self._happened(self.links.disconnect(peer, self._now))
-        for peer, members in self.membership.updates():
-            self._send(peer, [members])
-        if topology is not None:
-            for peer, accounts in topology.updates():
-                self._send(peer, accounts)
+        for peer, said in self.neighbours.updates():
+            self._send(peer, said)
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self._send(peer, control)
 
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
         """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
         for peer, control in self.telling.restore(self.router.control(), known, self._now):
-            if peer in self._borders:
-                self._borders[peer].let_out(control)
+            self.neighbours.let_out(peer, control)
 
     def _send(self, peer: str, said: Sequence[Message]) -> None:
         if peer in self.router.peers:
-            if peer in self._borders:
-                said = self._borders[peer].let_out(said)
-            events = self.links.send(peer, said, self._now)
+            events = self.links.send(peer, self.neighbours.let_out(peer, said), self._now)
             if events:
                 self._happened(events)
 

@@ -1,0 +1,160 @@
+"""The neighbours of a server: who may be one, what is between them and it, and what of each other's words counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from palio.errors import CallerError, PeerError, brief
+from palio.link.links import Keeper, Links, Members, Up, Wish
+from palio.node.settings import NodeSettings
+from palio.routing import messages
+from palio.routing.border import Border
+from palio.routing.messages import Message, Stamp
+from palio.routing.router import Role, Router
+
+
+class Neighbours:
+    """The links of one server, the network that they make, and the gateways to other networks.
+
+    Networks are trees, or know their own shape; what networks and gateways make together is a tree always. Over a
+    gateway only what may pass counts.
+    """
+
+    def __init__(self, settings: NodeSettings, router: Router, keeper: Keeper | None = None) -> None:
+        self._settings = settings
+        self._router = router
+        self._borders: dict[str, Border] = {}
+        """The gateways that are there."""
+        self.membership = router.membership
+        self.links = Links(settings.server, self, settings.link, keeper)
+
+    # -- who may be one ------------------------------------------------------------------------------------------------
+
+    def next_stamp(self) -> Stamp:
+        """For links: the stamp of a new one."""
+        return self.membership.next_stamp()
+
+    def introduction(self) -> tuple[str, Members]:
+        """For links: what a neighbour is told of this server."""
+        return self._router.name, tuple(self.membership.known().items())
+
+    def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
+        """For links: why there cannot be one to such a neighbour, if so.
+
+        A cycle is refused by the one that is asked. If it has come about meanwhile, it is cut like any other, so that
+        it is not cut twice.
+        """
+        if role == Role.GATEWAY.value and peer not in self._settings.gateways:
+            return f"{peer} is no gateway of {self._settings.server}; it has to be in the configuration of both"
+        if role != Role.GATEWAY.value and architecture is not None and architecture != self._router.name:
+            return f"{self._settings.server} is {self._router.name}, and {peer} is {architecture}"
+        try:
+            self._router.check_neighbour(Role(role))
+            if architecture is not None and self._is_in_tree(Role(role)):
+                self._check_above(Role(role))
+                self.membership.check(peer, (member for member, _ in members))
+        except CallerError as error:
+            return str(error)
+        return None
+
+    def connect(self, peer: str, role: Role, latency: int, now: int) -> None:
+        """Ask for a link; what cannot be is refused before anybody is asked."""
+        self._router.check_neighbour(role)
+        if latency < 1:
+            raise CallerError(f"a latency of {latency}; it is 1 at least")
+        if role is Role.GATEWAY and peer not in self._settings.gateways:
+            raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
+        self._check_above(role)
+        if self._is_in_tree(role):
+            self.membership.check(peer, [peer])
+        self.links.connect(peer, Wish(role.value, latency), now)
+
+    def _check_above(self, role: Role) -> None:
+        """Of two masters, or a master and a gateway, that come at the same time both could be lost, as in a cycle."""
+        wishes = self.links.wishes.items()
+        masters = [other for other, wish in wishes if wish.role == Role.MASTER.value]
+        above = [other for other, wish in wishes if wish.role in (Role.MASTER.value, Role.GATEWAY.value)]
+        if (role is Role.MASTER and above) or (role is Role.GATEWAY and masters):
+            raise CallerError(f"this server has a master already, or asks for one: {above[0]}; disconnect it first")
+
+    def _is_in_tree(self, role: Role) -> bool:
+        """Whether links to such a neighbour must not close cycles: all do not, where networks are trees."""
+        return self._router.topology is None or role is Role.GATEWAY
+
+    # -- how they come and go ------------------------------------------------------------------------------------------
+
+    def add(self, up: Up) -> None:
+        """There is a new link."""
+        self.restore(up)
+        if self._is_in_tree(Role(up.role)):
+            self.membership.connect(up.peer, up.stamp, dict(up.members), dict(up.told))
+
+    def restore(self, up: Up) -> None:
+        """There is a link again; which servers lie behind it is known already."""
+        peer, role = up.peer, Role(up.role)
+        self._router.connect(peer, role)
+        if role is Role.GATEWAY:
+            gateway = self._settings.gateways[peer]
+            self._borders[peer] = Border(gateway)
+            for offer in gateway.offers:
+                self._router.receive(peer, messages.Advertise(offer))
+        elif self._router.topology is not None:
+            self._router.topology.connect(peer, up.latency, up.stamp)
+
+    def remove(self, peer: str) -> None:
+        """A link is gone."""
+        if self._is_in_tree(self._router.peers[peer]):
+            self.membership.disconnect(peer)
+        elif self._router.topology is not None:
+            self._router.topology.disconnect(peer)
+        self._router.disconnect(peer)
+        self._borders.pop(peer, None)
+
+    def is_foreign(self, peer: str) -> bool:
+        """Whether a neighbour belongs to another network."""
+        return peer in self._borders
+
+    # -- what they say -------------------------------------------------------------------------------------------------
+
+    def hear(self, peer: str, message: Message) -> None:
+        """A neighbour says what it wants or offers, or what it knows of the network."""
+        border, topology = self._borders.get(peer), self._router.topology
+        match message:
+            case messages.Members():
+                self.membership.receive(peer, message)
+            case messages.Account() if topology is not None and border is None:
+                topology.receive(peer, message)
+            case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
+                for each in (message,) if border is None else border.take_in(message):
+                    self._router.receive(peer, each)
+            case _:
+                raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
+
+    def standing(self, peer: str) -> Iterable[messages.Standing]:
+        """What a neighbour has said and not taken back, as it was said."""
+        border = self._borders.get(peer)
+        return self._router.standing(peer) if border is None else tuple(border.heard)
+
+    def lets_in(self, peer: str, message: messages.Publish) -> bool:
+        """Whether a neighbour's notification may come in."""
+        border = self._borders.get(peer)
+        return border is None or border.lets_in(message)
+
+    # -- what they are told --------------------------------------------------------------------------------------------
+
+    def survey(self) -> None:
+        """Tell the network what lies beyond this server's gateways, and the gateways what lies in the network."""
+        topology = self._router.topology
+        if topology is not None:
+            topology.reach(self.membership.reached())
+            self.membership.surround(topology.members())
+
+    def updates(self) -> list[tuple[str, Sequence[Message]]]:
+        """What the neighbours have to be told of the network; it counts as told."""
+        found: list[tuple[str, Sequence[Message]]] = [(peer, [members]) for peer, members in self.membership.updates()]
+        return found if self._router.topology is None else [*found, *self._router.topology.updates()]
+
+    def let_out(self, peer: str, said: Sequence[Message]) -> Sequence[Message]:
+        """What a neighbour gets of what it would be told."""
+        border = self._borders.get(peer)
+        return said if border is None else border.let_out(said)
