@@ -34,7 +34,7 @@ class Keeping:
 
     def watches(self, node: Node, name: str) -> None:
         """What a party wants to know has changed."""
-        self.journal.put(("watch", name), node.watching.of(name) or None)
+        self.journal.put(("watch", name), node.outlooks.of(name) or None)
 
     def held(self, peer: str, message: Control) -> None:
         """A neighbour has said what it holds, or does no longer."""
@@ -116,4 +116,4 @@ class Keeping:
         for key, subjects in known.items():
             if key[0] == "watch":
                 for subject in subjects:
-                    node.watching.add(key[1], subject)
+                    node.outlooks.add(key[1], subject)
