@@ -12,9 +12,9 @@ from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import FromPeer, Outlook, Output, Persist, Persisted, Reply, Request, Send
 from palio.routing.messages import Message, Spread, Subscribe
+from palio.routing.outlooks import NotKnownHereError
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
-from palio.routing.watching import NotKnownHereError
 
 ONE, TWO = Filter.parse("x >= 0 and x <= 2"), Filter.parse("x >= 1 and x <= 3")
 BOTH = Filter.parse("x >= 0 and x <= 3")

@@ -34,7 +34,7 @@ class Keeping:
 
     def watches(self, node: Node, name: str) -> None:
         """What a party wants to know has changed."""
-        self.journal.put(("watch", name), node.watching.of(name) or None)
+        self.journal.put(("watch", name), node.outlooks.of(name) or None)
 
     def heard(self, peer: str, message: Message) -> None:
         """A neighbour has said something that counts from now on; accounts of links are kept in the end."""
@@ -123,4 +123,4 @@ class Keeping:
         for key, subjects in known.items():
             if key[0] == "watch":
                 for subject in subjects:
-                    node.watching.add(key[1], subject)
+                    node.outlooks.add(key[1], subject)

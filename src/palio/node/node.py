@@ -40,9 +40,9 @@ from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Message
+from palio.routing.outlooks import Outlooks
 from palio.routing.router import Router
 from palio.routing.telling import Telling
-from palio.routing.watching import Watching
 
 __all__ = ["Node", "NodeSettings"]
 
@@ -75,7 +75,7 @@ class Node:
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
         self.telling = Telling(settings.telling, is_kept=settings.durable)
-        self.watching = Watching(self.router)
+        self.outlooks = Outlooks(self.router)
         self.neighbours = Neighbours(settings, self.router, journal)
         self.links = self.neighbours.links
         self.mail = Mail(journal) if journal is not None else None
@@ -120,7 +120,7 @@ class Node:
             self._deliver_sequences(self.monitors.release(now))
         while self._has_news:
             self._tell()
-        self._outputs += [Outlook(*each) for each in self.watching.news()]
+        self._outputs += [Outlook(*each) for each in self.outlooks.news()]
         self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
         outputs, self._outputs = self._outputs, []
         return outputs if self._keeping is None else self._hold(self._keeping, outputs)
@@ -216,10 +216,10 @@ class Node:
     def _watch(self, party: str, operation: ports.Watch | ports.Unwatch) -> None:
         if isinstance(operation, ports.Watch):
             admission.check_constraints(operation.subject, self.settings.limits)
-            admission.check_room(len(self.watching.of(party)), self.settings.filters_per_party)
-            self.watching.add(party, operation.subject)
+            admission.check_room(len(self.outlooks.of(party)), self.settings.filters_per_party)
+            self.outlooks.add(party, operation.subject)
         else:
-            self.watching.remove(party, operation.subject)
+            self.outlooks.remove(party, operation.subject)
         if self._keeping:
             self._keeping.watches(self, party)
 
@@ -252,7 +252,7 @@ class Node:
 
     def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
         if isinstance(given, ports.Attach):
-            self.watching.repeat(given.party)
+            self.outlooks.repeat(given.party)
         if self.mail is None:
             return
         if isinstance(given, ports.Acknowledge):

@@ -8,9 +8,9 @@ from typing import Any
 from palio.node.keeping import Keeping
 from palio.routing.merging import Merged
 from palio.routing.messages import Advertise, Control, Standing, Subscribe
+from palio.routing.outlooks import _Side
 from palio.routing.telling import Said, Telling
 from palio.routing.unions import Merging
-from palio.routing.watching import _Side
 from palio.sim.bugs import TREES, Bugs
 
 BUGS = Bugs("merging")

@@ -190,7 +190,7 @@ class Player:
             del self.unanswered[key]
 
     def _reconcile_watches(self, name: str, party: PartyRecord, node: Node, asked: list[Asked]) -> None:
-        kept = dict.fromkeys(node.watching.of(name))
+        kept = dict.fromkeys(node.outlooks.of(name))
         uncertain = [_operation(each.step) for each in asked]
         unsure = {each.subject for each in uncertain if isinstance(each, ports.Watch | ports.Unwatch)}
         if (kept.keys() ^ party.watched.keys()) - unsure:

@@ -9,7 +9,7 @@ import pytest
 
 from palio import Advertisement, Filter
 from palio.routing.architectures import AdvertisementForwarding, Centralized, Flooding, Hierarchical
-from palio.routing.watching import NotKnownHereError, Prospect, Subject, Watching
+from palio.routing.outlooks import NotKnownHereError, Outlooks, Prospect, Subject
 from palio.sim.generate import advertisement_text, filter_text
 
 FILTERS = ["x absent", "x any", "z > 3", 'symbol = "A" and z any', 'symbol >= "A" and symbol <= "B"', "y absent"]
@@ -37,7 +37,7 @@ def test_each_change_is_told_and_nothing_else(seed: int) -> None:
     random = Random(seed)
     wishes, promises = filters(random), offers(random)
     router = AdvertisementForwarding()
-    watching = Watching(router)
+    outlooks = Outlooks(router)
     wanted: dict[Filter, None] = {}
     offered: dict[Advertisement, None] = {}
     told: dict[tuple[str, Subject], bool] = {}
@@ -60,12 +60,12 @@ def test_each_change_is_told_and_nothing_else(seed: int) -> None:
         party, subject = random.choice(["me", "you"]), random.choice([*wishes, *promises])
         fresh: set[tuple[str, Subject]] = set()
         if (party, subject) in told and random.random() < 0.5:
-            watching.remove(party, subject)
+            outlooks.remove(party, subject)
             del told[party, subject]
         elif random.random() < 0.5:
-            watching.add(party, subject)
+            outlooks.add(party, subject)
             fresh = {(party, subject)}
-        news = watching.news()
+        news = outlooks.news()
         assert len({(each.party, each.subject) for each in news}) == len(news)
         for each in news:
             key = each.party, each.subject
@@ -73,29 +73,29 @@ def test_each_change_is_told_and_nothing_else(seed: int) -> None:
             told[key] = each.is_good
         assert told == {key: truth(key[1], wanted, offered) for key in told}
         assert fresh <= told.keys()
-        assert set(watching.of("me")) == {known for name, known in told if name == "me"}
+        assert set(outlooks.of("me")) == {known for name, known in told if name == "me"}
     for name, known in told:
-        watching.remove(name, known)
+        outlooks.remove(name, known)
     assert router.subscriptions.news is None
     assert router.advertisements.news is None
-    assert not watching.news()
+    assert not outlooks.news()
 
 
 def test_a_party_is_told_everything_once_more() -> None:
-    watching = Watching(Centralized())
+    outlooks = Outlooks(Centralized())
     offer = Advertisement.parse("x any")
-    watching.add("me", offer)
-    watching.add("you", offer)
-    watching.news()
-    watching.repeat("me")
-    watching.repeat("stranger")
-    assert watching.news() == [Prospect("me", offer, False)]
+    outlooks.add("me", offer)
+    outlooks.add("you", offer)
+    outlooks.news()
+    outlooks.repeat("me")
+    outlooks.repeat("stranger")
+    assert outlooks.news() == [Prospect("me", offer, False)]
 
 
 def test_who_never_asked_cannot_lose_interest() -> None:
-    watching = Watching(Centralized())
-    watching.remove("me", Advertisement.parse("x any"))
-    assert watching.news() == []
+    outlooks = Outlooks(Centralized())
+    outlooks.remove("me", Advertisement.parse("x any"))
+    assert outlooks.news() == []
 
 
 @pytest.mark.parametrize(
@@ -108,4 +108,4 @@ def test_who_never_asked_cannot_lose_interest() -> None:
 )
 def test_what_servers_cannot_know_is_refused(router: Centralized, subject: Subject) -> None:
     with pytest.raises(NotKnownHereError, match="do not spread to all servers, so none can tell; choose one"):
-        Watching(router).add("me", subject)
+        Outlooks(router).add("me", subject)

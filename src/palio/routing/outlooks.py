@@ -208,17 +208,17 @@ class _Side(Generic[S, T]):
             del self._relying[element]
 
 
-class Watching:
+class Outlooks:
     """The questions of the parties of one server.
 
     >>> from palio.routing.architectures import Centralized
     >>> router = Centralized()
-    >>> watching = Watching(router)
-    >>> watching.add("ticker", Advertisement.parse("price any"))
-    >>> [each.is_good for each in watching.news()]
+    >>> outlooks = Outlooks(router)
+    >>> outlooks.add("ticker", Advertisement.parse("price any"))
+    >>> [each.is_good for each in outlooks.news()]
     [False]
     >>> router.subscribe("me", Filter.parse("price > 3"))
-    >>> [each.is_good for each in watching.news()]
+    >>> [each.is_good for each in outlooks.news()]
     [True]
     """
 
