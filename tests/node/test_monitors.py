@@ -115,7 +115,7 @@ def test_a_notification_costs_only_the_patterns_that_wait_for_it(monkeypatch: py
     made, asked = node(), []
     for number in range(200):
         ask(made, f"p{number}", ports.Subscribe(Pattern.parse(f"x = {number} then x = {number + 1}")))
-    monkeypatch.setattr("palio.node.watches.Watch.accepts", lambda watch, _arrival: asked.append(watch.party) or True)
+    monkeypatch.setattr("palio.node.watches.Watch.accepts", lambda watch, _arrival: asked.append(watch.owner) or True)
     publish(made, 7)
     assert asked == ["p7"]
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from datetime import datetime
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from palio.errors import InternalError
 from palio.model import Filter, Notification
 from palio.model.envelope import NotificationId
+
+if TYPE_CHECKING:
+    from palio.node.watches import Watch
 
 Order = tuple[datetime, NotificationId]
 """The place of a notification among all: by publication time, then origin, incarnation and sequence."""
@@ -32,6 +36,8 @@ class Arrival(NamedTuple):
     notification: Notification
     met: tuple[Filter, ...]
     """The filters of patterns that it matches."""
+    only: Watch | None = None
+    """The only monitor for which it counts, if it has come from another server that held it back for that one."""
 
 
 class HoldBack:
@@ -52,6 +58,9 @@ class HoldBack:
 
     def __len__(self) -> int:
         return len(self._heap)
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return iter(sorted(self._heap))
 
     @property
     def deadline(self) -> int | None:

@@ -99,7 +99,7 @@ class Keeping:
         if node.router.topology is not None:
             node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
         self._restore_tables(node, known)
-        node.monitors.restore(known, now)
+        node.delegating.restore(known, node.monitors.restore(known, now))
         node.tell_nobody(known)
         for key, value in known.items():
             if key[0] == "seen":

@@ -3,22 +3,28 @@
 A pattern is taken apart here: the router holds its filters, and tells which of them a notification matches. Filters
 and matching are shared by all patterns; what each party has got of each of its patterns is kept apart, because no
 sequence may begin before its party has subscribed. A notification costs work only for the patterns that wait for it.
+
+Where advertisements spread, a neighbour may watch instead (:mod:`palio.node.delegation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from palio.model import Filter, Notification, Pattern
+from palio.model.envelope import NotificationId
 from palio.node.holdback import Arrival, HoldBack, order_of
 from palio.node.journal import Journal
-from palio.node.watches import Found, PartyWatches, Watch
-from palio.routing.router import Router
+from palio.node.watches import COLLECTING, Commission, Found, PartyWatches, Place, Step, Watch
+from palio.routing.messages import Element
+from palio.routing.router import MONITORS, Router
+
+_RUNNING = (Place.HERE, Place.OFFERED)
 
 
 class Monitors:
-    """All patterns of a server's parties.
+    """All patterns of a server's parties, and those that neighbours have asked it to watch.
 
     >>> from palio.routing.architectures import ARCHITECTURES
     >>> monitors = Monitors(ARCHITECTURES["ce"]())
@@ -33,9 +39,20 @@ class Monitors:
         self._held = HoldBack(window, most)
         self._journal = journal
         self._parties: dict[str, PartyWatches] = {}
-        self._waiting: dict[Filter, dict[Watch, None]] = {}
+        self._parts: dict[Pattern, Watch] = {}
+        """The monitors of parts of patterns."""
+        self._users: dict[Pattern, int] = {}
+        """How many patterns need each part."""
+        self._waiting: dict[Step, dict[Watch, None]] = {}
         """The watches by what they wait for."""
+        self._collecting: dict[Filter, dict[Watch, None]] = {}
+        """The watches for which all that comes waits."""
         self._arrivals = 0
+        self._found: list[Found] = []
+        self._elements: dict[tuple[str, NotificationId], tuple[Notification, list[int]]] = {}
+        """What was taken for neighbours, with the numbers of their tasks."""
+        self.moved: dict[Watch, None] = {}
+        """The watches of which it has to be considered where they should be; those that are over as well."""
 
     # -- patterns ------------------------------------------------------------------------------------------------------
 
@@ -58,35 +75,98 @@ class Monitors:
         if known.has_broader(pattern):
             return
         narrower = known.narrower(pattern)
-        watch = Watch(party, pattern, self._arrivals)
-        self._begin(watch)
-        self._keep(watch)
+        self._hold(Watch(party, pattern, self._arrivals))
         for each in narrower:
-            self._end(party, each)
+            self._drop(party, each)
 
     def unsubscribe(self, party: str, pattern: Pattern) -> None:
         """Cancel all patterns of a party that are covered, position by position."""
         known = self._parties.get(party)
         for each in known.narrower(pattern) if known is not None else ():
-            self._end(party, each)
+            self._drop(party, each)
 
-    def _begin(self, watch: Watch) -> None:
-        if watch.party not in self._parties:
-            self._parties[watch.party] = PartyWatches()
-        self._parties[watch.party].add(watch)
-        for filter in watch.pattern:
-            self._router.watch(filter)
-        self._waiting.setdefault(watch.waiting, {})[watch] = None
+    def _hold(self, watch: Watch) -> None:
+        assert isinstance(watch.owner, str)
+        if watch.owner not in self._parties:
+            self._parties[watch.owner] = PartyWatches()
+        self._parties[watch.owner].add(watch)
+        self.begin(watch)
 
-    def _end(self, party: str, pattern: Pattern) -> None:
+    def _drop(self, party: str, pattern: Pattern) -> None:
         watch = self._parties[party].remove(pattern)
         if not self._parties[party].watches:
             del self._parties[party]
-        self._stop_waiting(watch)
-        for filter in pattern:
-            self._router.unwatch(filter)
+        self.end(watch)
+
+    # -- watches -------------------------------------------------------------------------------------------------------
+
+    def begin(self, watch: Watch) -> None:
+        """There is one more, which runs where it says."""
+        self._enter(watch)
+        self.keep(watch)
+
+    def end(self, watch: Watch) -> None:
+        """One is over."""
+        self._leave(watch)
+        watch.place = Place.OVER
         if self._journal is not None:
-            self._journal.delete(("pattern", party, pattern))
+            self._journal.delete(_key(watch))
+        self.moved[watch] = None
+
+    def move(self, watch: Watch, place: Place, factors: tuple[Step, ...] | None = None) -> None:
+        """From now on a watch runs elsewhere, or waits for other parts; what it needs first, then what it needs not."""
+        before, needed = watch.place, watch.factors
+        self._leave(watch, keeps=True)
+        watch.place = place
+        watch.regroup(watch.pattern.filters if factors is None else factors)
+        if place in COLLECTING and before not in COLLECTING:
+            watch.since = self._arrivals
+        self._enter(watch)
+        if before is not Place.AWAY:
+            self._need_not(needed)
+        self.keep(watch)
+
+    def _enter(self, watch: Watch) -> None:
+        self.moved[watch] = None
+        if watch.place is Place.AWAY:
+            return
+        self._need(watch.factors)
+        if watch.place in COLLECTING:
+            for filter in watch.pattern:
+                self._collecting.setdefault(filter, {})[watch] = None
+        else:
+            self._waiting.setdefault(watch.waiting, {})[watch] = None
+
+    def _leave(self, watch: Watch, *, keeps: bool = False) -> None:
+        if watch.place is Place.AWAY:
+            return
+        if watch.place in COLLECTING:
+            for filter in dict.fromkeys(watch.pattern):
+                _discard(self._collecting, filter, watch)
+        else:
+            _discard(self._waiting, watch.waiting, watch)
+        if not keeps:
+            self._need_not(watch.factors)
+
+    def _need(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Filter):
+                self._router.watch(step)
+                continue
+            self._users[step] = self._users.get(step, 0) + 1
+            if step not in self._parts:
+                part = self._parts[step] = Watch(MONITORS, step, self._arrivals)
+                self.begin(part)
+
+    def _need_not(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            if isinstance(step, Filter):
+                self._router.unwatch(step)
+                continue
+            self._users[step] -= 1
+            if not self._users[step]:
+                del self._users[step]
+                self.end(self._parts.pop(step))
 
     # -- notifications -------------------------------------------------------------------------------------------------
 
@@ -95,68 +175,160 @@ class Monitors:
         """When :meth:`release` has something to do."""
         return self._held.deadline
 
+    @property
+    def arrivals(self) -> int:
+        """The number of the next arrival."""
+        return self._arrivals
+
     def arrive(self, notification: Notification, met: tuple[Filter, ...], now: int) -> list[Found]:
         """A notification has come that matches filters of patterns; the sequences that are complete."""
-        arrival = Arrival(order_of(notification), self._arrivals, notification, met)
-        self._arrivals += 1
-        if not self._window and not self._held:
-            return self._offer(arrival)
-        until = self._held.put(arrival, now)
-        if self._journal is not None:
-            self._journal.put(("held back", arrival.number), (until, notification))
-        return self._let_go(self._held.overflow())
+        self._arrive(Arrival(order_of(notification), self._arrivals, notification, met), now)
+        return self.found()
 
     def release(self, now: int) -> list[Found]:
         """The time of what was held back has come; the sequences that are complete."""
-        return self._let_go(self._held.take(now))
+        self._let_go(self._held.take(now))
+        return self.found()
 
-    def _let_go(self, arrivals: Iterable[Arrival]) -> list[Found]:
-        found: list[Found] = []
+    def found(self) -> list[Found]:
+        """The sequences that are complete and were not asked for yet."""
+        found, self._found = self._found, []
+        return found
+
+    def elements(self) -> list[tuple[str, Element]]:
+        """What neighbours have to be told of what was taken for them."""
+        if not self._elements:
+            return []
+        elements, self._elements = self._elements, {}
+        return [(peer, Element(each, tuple(tags))) for (peer, _), (each, tags) in elements.items()]
+
+    def catch_up(self, watch: Watch, held: Sequence[Notification], now: int) -> None:
+        """What has come for a watch elsewhere, or had to wait, comes now."""
+        late, watch.pending = [*watch.pending, *held], []
+        for each in sorted(late, key=order_of):
+            self._arrive(Arrival(order_of(each), self._arrivals, each, (), watch), now)
+
+    def held_for(self, watch: Watch) -> tuple[Notification, ...]:
+        """What is held back and matters to a watch, in order."""
+        return tuple(
+            arrival.notification
+            for arrival in self._held
+            if arrival.only is watch
+            or (
+                arrival.only is None
+                and arrival.number >= watch.since
+                and any(filter in watch.pattern.filters for filter in arrival.met)
+            )
+        )
+
+    def take(self, watch: Watch, notifications: Sequence[Notification], begun: int) -> None:
+        """A watch takes what it has waited for."""
+        complete = watch.take(notifications, begun)
+        self.keep(watch)
+        if isinstance(watch.owner, Commission):
+            for each in notifications:
+                key = watch.owner.peer, order_of(each)[1]
+                self._elements.setdefault(key, (each, []))[1].append(watch.owner.tag)
+        elif complete is not None and watch.owner != MONITORS:
+            self._found.append(Found(watch.owner, watch.pattern, complete))
+        elif complete is not None:
+            for user in tuple(self._waiting.get(watch.pattern, ())):
+                if user.accepts_part(complete, watch.begun):
+                    self._take_here(user, complete, watch.begun)
+
+    def next_number(self) -> int:
+        """The number of an arrival that comes now."""
+        self._arrivals += 1
+        return self._arrivals - 1
+
+    def _arrive(self, arrival: Arrival, now: int) -> None:
+        self._arrivals += 1
+        if not self._window and not self._held:
+            self._offer(arrival)
+            return
+        until = self._held.put(arrival, now)
+        if self._journal is not None:
+            only = None if arrival.only is None else _key(arrival.only)
+            self._journal.put(("held back", arrival.number), (until, arrival.notification, only))
+        self._let_go(self._held.overflow())
+
+    def _let_go(self, arrivals: Iterable[Arrival]) -> None:
         for arrival in arrivals:
             if self._journal is not None:
                 self._journal.delete(("held back", arrival.number))
-            found += self._offer(arrival)
-        return found
+            self._offer(arrival)
 
-    def _offer(self, arrival: Arrival) -> list[Found]:
-        found = []
+    def _offer(self, arrival: Arrival) -> None:
+        if arrival.only is not None:
+            self._offer_only(arrival.only, arrival)
+            return
         for filter in arrival.met:
             for watch in tuple(self._waiting.get(filter, ())):
                 if watch.accepts(arrival):
-                    self._stop_waiting(watch)
-                    complete = watch.take(arrival)
-                    self._waiting.setdefault(watch.waiting, {})[watch] = None
-                    self._keep(watch)
-                    if complete is not None:
-                        found.append(complete)
-        return found
+                    self._take_here(watch, (arrival.notification,), arrival.number)
+        if self._collecting:
+            waiting = {watch: None for filter in arrival.met for watch in self._collecting.get(filter, ())}
+            for watch in waiting:
+                if arrival.number >= watch.since:
+                    watch.pending.append(arrival.notification)
+                    self.keep(watch)
 
-    def _stop_waiting(self, watch: Watch) -> None:
-        waiting = self._waiting[watch.waiting]
-        del waiting[watch]
-        if not waiting:
-            del self._waiting[watch.waiting]
+    def _offer_only(self, watch: Watch, arrival: Arrival) -> None:
+        if watch.place in COLLECTING:
+            watch.pending.append(arrival.notification)
+            self.keep(watch)
+        elif watch.place in _RUNNING:
+            step = watch.waiting
+            is_met = isinstance(step, Filter) and step.matches(arrival.notification)
+            if is_met and (watch.after is None or arrival.order > watch.after):
+                self._take_here(watch, (arrival.notification,), arrival.number)
+
+    def _take_here(self, watch: Watch, notifications: Sequence[Notification], begun: int) -> None:
+        _discard(self._waiting, watch.waiting, watch)
+        self.take(watch, notifications, begun)
+        self._waiting.setdefault(watch.waiting, {})[watch] = None
 
     # -- what is kept --------------------------------------------------------------------------------------------------
 
-    def _keep(self, watch: Watch) -> None:
+    def keep(self, watch: Watch) -> None:
+        """A watch has changed."""
         if self._journal is not None:
-            state = watch.since, watch.after, watch.taken
-            self._journal.put(("pattern", watch.party, watch.pattern), state)
+            self._journal.put(_key(watch), watch.state())
 
-    def restore(self, known: Mapping[tuple[Any, ...], Any], now: int) -> None:
-        """Take back what was kept. Though a clock may have been set back, nothing waits longer than the window."""
-        for key, value in known.items():
-            if key[0] == "pattern":
-                watch = Watch(key[1], key[2], value[0])
-                watch.after, watch.taken = value[1:]
-                self._begin(watch)
-                self._arrivals = max(self._arrivals, watch.since)
-        for number, (until, notification) in sorted(_held_back(known), key=lambda item: item[0]):
+    def restore(self, known: Mapping[tuple[Any, ...], Any], now: int) -> list[Watch]:
+        """Take back what was kept; all watches.
+
+        Though a clock may have been set back, nothing waits longer than the window.
+        """
+        watches = {key: Watch.restored(key[1], key[2], state) for key, state in known.items() if key[0] == "pattern"}
+        for watch in watches.values():  # parts first, or those who need them would begin new ones
+            if watch.owner == MONITORS:
+                self._parts[watch.pattern] = watch
+        for watch in watches.values():
+            self._arrivals = max(self._arrivals, watch.since)
+            if isinstance(watch.owner, str) and watch.owner != MONITORS:
+                self._hold(watch)
+            else:
+                self.begin(watch)
+        for number, (until, notification, only) in sorted(_held_back(known), key=lambda item: item[0]):
             self._arrivals = max(self._arrivals, number + 1)
-            arrival = Arrival(order_of(notification), number, notification, self._router.met(notification))
-            self._held.restore(arrival, min(until, now + self._window))
+            met = self._router.met(notification) if only is None else ()
+            arrival = Arrival(order_of(notification), number, notification, met, watches.get(only))
+            if only is None or only in watches:
+                self._held.restore(arrival, min(until, now + self._window))
+        return list(watches.values())
 
 
-def _held_back(known: Mapping[tuple[Any, ...], Any]) -> Iterable[tuple[int, tuple[int, Notification]]]:
+def _discard(watches: dict[Any, dict[Watch, None]], key: Step, watch: Watch) -> None:
+    found = watches[key]
+    del found[watch]
+    if not found:
+        del watches[key]
+
+
+def _key(watch: Watch) -> tuple[Any, ...]:
+    return "pattern", watch.owner, watch.pattern
+
+
+def _held_back(known: Mapping[tuple[Any, ...], Any]) -> Iterable[tuple[int, Any]]:
     return [(key[1], value) for key, value in known.items() if key[0] == "held back"]

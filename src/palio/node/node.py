@@ -12,6 +12,7 @@ from palio.model import Filter, Notification, Pattern
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission, ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError
+from palio.node.delegation import Delegating
 from palio.node.hybrid import HybridClock
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
@@ -80,6 +81,7 @@ class Node:
         self.links = self.neighbours.links
         self.mail = Mail(journal) if journal is not None else None
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
+        self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
         self.clock = HybridClock()
         self.seen = Seen()
         self.waves: Waves[_Asked | _Passed] = Waves()
@@ -118,6 +120,7 @@ class Node:
         due = self.monitors.deadline
         if due is not None and due <= now:
             self._deliver_sequences(self.monitors.release(now))
+            self._pass_on()
         while self._has_news:
             self._tell()
         self._outputs += [Outlook(*each) for each in self.outlooks.news()]
@@ -302,6 +305,8 @@ class Node:
                         self._keeping.gone(self, peer)
                     self.neighbours.remove(peer)
                     self.telling.forget(peer)
+                    self.delegating.lost(peer, self._now)
+                    self._deliver_sequences(self.monitors.found())
                     self._come_back(self.waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer))
                     self._outputs.append(LinkDown(peer))
                 case Refused(peer, reason):
@@ -325,8 +330,16 @@ class Node:
                 self.clock.saw(envelope.published)
                 self._forward(message, peer)
             return
+        if isinstance(message, messages.Element):
+            self._take_over(peer, message, (message.notification,))
+            self._pass_on()
+            return
         self._has_news = True
         match message:
+            case messages.Continue() | messages.Returned():
+                self._take_over(peer, message, message.held)
+            case messages.Delegate() | messages.Accepted() | messages.Recall() | messages.Release():
+                self._take_over(peer, message)
             case messages.Spread(token, origin):
                 origin = self.settings.server if self.neighbours.is_foreign(peer) else origin
                 self._spread(_Passed(peer, token), peer, origin)
@@ -336,6 +349,17 @@ class Node:
                 self.neighbours.hear(peer, message)
                 if self._keeping:
                     self._keeping.heard(peer, message)
+
+    def _take_over(
+        self, peer: str, message: messages.MonitorMessage, notifications: Sequence[Notification] = ()
+    ) -> None:
+        """A neighbour says something about patterns that one watches for the other."""
+        for each in notifications:
+            if each.envelope is None:
+                raise PeerError(f"{brief(peer)} sends a notification without an envelope")
+            self.clock.saw(each.envelope.published)
+        self.delegating.receive(peer, message, self._now)
+        self._deliver_sequences(self.monitors.found())
 
     def _is_new(self, id: NotificationId) -> bool:
         """Whether a notification from a neighbour was not here before; while there is a cycle it may come back."""
@@ -361,8 +385,16 @@ class Node:
                 self._happened(self.links.disconnect(peer, self._now))
         for peer, said in self.neighbours.updates():
             self._send(peer, said)
+        pressing |= self.delegating.reconsider()
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self._send(peer, control)
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Tell the neighbours about patterns that one watches for the other: behind what they are told of filters."""
+        if not self._has_news:
+            for peer, message in self.delegating.outgoing():
+                self._send(peer, [message])
 
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
         """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
@@ -388,6 +420,7 @@ class Node:
             self._outputs.append(Deliver(route.parties, notification, numbers))
         if route.met:
             self._deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
+            self._pass_on()
         for peer in route.peers:
             self._send(peer, (passed,))
 

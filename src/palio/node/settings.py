@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import NamedTuple
 
 from palio.errors import CallerError, brief
@@ -14,6 +15,17 @@ from palio.routing.telling import TellingSettings
 
 MOST_WINDOW = 60_000_000
 """Microseconds: nobody waits longer for what the network has upset."""
+
+
+class Delegation(Enum):
+    """Which monitors of patterns run at the neighbours from which what they wait for comes."""
+
+    NONE = "none"
+    """None: all patterns are taken apart where their parties are."""
+    WHOLE = "whole"
+    """Those of patterns that are available from one neighbour only: they find exactly what they would find here."""
+    GROUPS = "groups"
+    """Those of parts of patterns, too. That spares traffic and misses sequences: a part may have begun too early."""
 
 
 class NodeSettings(NamedTuple):
@@ -39,6 +51,8 @@ class NodeSettings(NamedTuple):
     held_back: int = 10_000
     """How many notifications are held back at most; of more than that within the window the earliest goes before its
     time."""
+    delegation: Delegation = Delegation.WHOLE
+    """Where advertisements spread: what of patterns is watched by neighbours."""
     telling: TellingSettings = TellingSettings()
     """Whether what neighbours are told is merged, or waits for more; by default it is told at once as it is."""
     durable: bool = False

@@ -1,12 +1,14 @@
-"""How far each pattern of a party has been met."""
+"""How far each pattern has been met, and where its monitor runs."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any, NamedTuple
 
 from palio.matching.covering import CoveringOrder
 from palio.model import Filter, Notification, Pattern
-from palio.node.holdback import Arrival, Order
+from palio.node.holdback import Arrival, Order, order_of
 
 _FEW = 16
 """Up to so many patterns are compared one by one; an index would cost more than it spares."""
@@ -20,38 +22,139 @@ class Found(NamedTuple):
     notifications: tuple[Notification, ...]
 
 
+class Commission(NamedTuple):
+    """A neighbour for which a pattern is watched, and the number that it has given to this task."""
+
+    peer: str
+    tag: int
+
+
+class Place(Enum):
+    """Where a monitor runs."""
+
+    HERE = "here"
+    OFFERED = "offered"
+    """Here, until the neighbour that was asked to watch is ready to."""
+    AWAY = "away"
+    """At a neighbour, which says what it takes."""
+    RECALLED = "recalled"
+    """At a neighbour, until it says that it has stopped; what comes here waits."""
+    EXPECTED = "expected"
+    """Still at the neighbour that has asked for it; what comes here waits."""
+    OVER = "over"
+    """Nowhere any more."""
+
+
+COLLECTING = (Place.RECALLED, Place.EXPECTED)
+"""Where what comes has to wait."""
+Step = Filter | Pattern
+"""What a monitor waits for: one notification, or a part that another monitor puts together."""
+
+
 class Watch:
-    """How far a pattern of a party has been met."""
+    """How far a pattern has been met, for a party, for a neighbour, or (without a name) as a part of other patterns."""
 
-    __slots__ = ("after", "party", "pattern", "since", "taken")
+    __slots__ = (
+        "after",
+        "ahead",
+        "begun",
+        "factors",
+        "is_leaving",
+        "is_silent",
+        "owner",
+        "path",
+        "pattern",
+        "peer",
+        "pending",
+        "place",
+        "position",
+        "since",
+        "tag",
+        "taken",
+    )
 
-    def __init__(self, party: str, pattern: Pattern, since: int) -> None:
-        self.party = party
+    def __init__(self, owner: str | Commission, pattern: Pattern, since: int, path: tuple[str, ...] = ()) -> None:
+        self.owner = owner
         self.pattern = pattern
         self.since = since
         """The first arrival that counts: those before it came before the party subscribed."""
+        self.path = path
+        """The servers that have passed the pattern on, if it comes from a neighbour."""
+        self.position = 0
+        """How many filters have been met."""
         self.taken: tuple[Notification, ...] = ()
+        """By what; a neighbour knows that itself."""
         self.after: Order | None = None
         """The place of what was taken last, in this sequence or the one before."""
+        self.begun = since
+        """The arrival with which this sequence began."""
+        self.factors: tuple[Step, ...] = pattern.filters
+        self.ahead: tuple[Step, ...] = pattern.filters
+        """What is still to be met."""
+        self.place = Place.HERE
+        self.peer = ""
+        """The neighbour at which the monitor is, or will be."""
+        self.tag = 0
+        self.pending: list[Notification] = []
+        """What has come and has to wait."""
+        self.is_silent = True
+        """Whether no neighbour was told of the filters for the sake of this pattern."""
+        self.is_leaving = False
+        """Whether the neighbour that has asked for it wants it back."""
 
     @property
-    def waiting(self) -> Filter:
+    def waiting(self) -> Step:
         """What is waited for."""
-        return self.pattern.filters[len(self.taken)]
+        return self.ahead[0]
 
     def accepts(self, arrival: Arrival) -> bool:
         """Whether an arrival that matches what is waited for is after all that was taken."""
         return arrival.number >= self.since and (self.after is None or arrival.order > self.after)
 
-    def take(self, arrival: Arrival) -> Found | None:
-        """Take an arrival; what it completes."""
-        self.after = arrival.order
-        taken = (*self.taken, arrival.notification)
-        if len(taken) < len(self.pattern):
-            self.taken = taken
+    def accepts_part(self, part: Sequence[Notification], begun: int) -> bool:
+        """The same of a part, which counts from its first element on."""
+        return begun >= self.since and (self.after is None or order_of(part[0]) > self.after)
+
+    def take(self, notifications: Sequence[Notification], begun: int) -> tuple[Notification, ...] | None:
+        """Take what was waited for; the whole sequence, if that was the last of it."""
+        if not self.position:
+            self.begun = begun
+        self.after = order_of(notifications[-1])
+        self.position += len(notifications)
+        self.ahead = self.ahead[1:]
+        taken = (*self.taken, *notifications)
+        if self.ahead:
+            self.taken = taken if isinstance(self.owner, str) else ()
             return None
-        self.taken = ()
-        return Found(self.party, self.pattern, taken)
+        self.position, self.taken, self.ahead = 0, (), self.factors
+        return taken
+
+    def regroup(self, factors: tuple[Step, ...]) -> None:
+        """From now on wait for other parts. Of a part that is half met the elements are given up."""
+        position = 0
+        for number, step in enumerate(factors):
+            length = len(step) if isinstance(step, Pattern) else 1
+            if position + length > self.position:
+                self.ahead = factors[number:]
+                break
+            position += length
+        self.factors, self.position, self.taken = factors, position, self.taken[:position]
+
+    def state(self) -> tuple[Any, ...]:
+        """What has to be kept of it."""
+        place = self.place, self.peer, self.tag, tuple(self.pending), self.is_silent, self.is_leaving
+        return self.path, self.since, self.position, self.taken, self.after, self.begun, self.factors, place
+
+    @classmethod
+    def restored(cls, owner: str | Commission, pattern: Pattern, state: tuple[Any, ...]) -> Watch:
+        """The watch whose state was kept."""
+        path, since, position, taken, after, begun, factors, place = state
+        watch = cls(owner, pattern, since, path)
+        watch.position, watch.taken, watch.after, watch.begun = position, taken, after, begun
+        watch.regroup(factors)
+        watch.place, watch.peer, watch.tag, pending, watch.is_silent, watch.is_leaving = place
+        watch.pending = list(pending)
+        return watch
 
 
 class PartyWatches:

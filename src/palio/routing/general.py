@@ -17,7 +17,7 @@ from palio.matching.candidates import E
 from palio.model import Advertisement, Filter
 from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe, ended
 from palio.routing.paths import Graph
-from palio.routing.router import Role, Router
+from palio.routing.router import LOCAL, Role, Router
 from palio.routing.table import Table, Update
 from palio.routing.topology import Topology
 
@@ -283,6 +283,23 @@ class AdvertisingGeneral(General):
             if offer.relevant_to(filter)
             for advertiser in self.advertisements.holders(offer).peers
         )
+
+    @property
+    def offers_version(self) -> object:
+        """The neighbours over which servers are reached may change as well."""
+        return self.advertisements.version, self.topology.graph
+
+    def offers(self) -> dict[str, list[Advertisement]]:
+        """What is advertised, by the neighbour over which it is reached; of those beyond reach nothing is said."""
+        first = self.topology.graph.tree(self.server).first
+        found: dict[str, list[Advertisement]] = {LOCAL: [], **{peer: [] for peer in self.peers}}
+        for each in self.advertisements:
+            holders = self.advertisements.holders(each)
+            near = [source if self.peers.get(source) is Role.GATEWAY else first.get(source) for source in holders.peers]
+            for peer in dict.fromkeys([LOCAL, *near] if holders.parties else near):
+                if peer is not None:
+                    found[peer].append(each)
+        return found
 
     def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
         """Another network needs only what something advertised there is relevant to."""

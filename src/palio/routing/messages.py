@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
-from palio.model import Advertisement, Filter, Notification
+from palio.model import Advertisement, Filter, Notification, Pattern
+from palio.model.envelope import NotificationId
 
 Stamp = tuple[int, str, int]
 """Age and identity of a link: a number, and the server, with its incarnation, that opened the link."""
@@ -88,6 +91,61 @@ class Spreaded(Message, frozen=True, gc=False):
     token: int
 
 
+class Delegate(Message, frozen=True, gc=False):
+    """Please watch a pattern from now on; what comes waits until I say how far it has been met."""
+
+    pattern: Pattern
+    tag: int
+    """The sender's number of this task."""
+    path: tuple[str, ...]
+    """The servers that have passed the pattern on; none of them is asked again."""
+
+
+class Accepted(Message, frozen=True, gc=False):
+    """The answer to :class:`Delegate`: all that I have sent you before this I have not taken into account."""
+
+    tag: int
+
+
+class Continue(Message, frozen=True, gc=False):
+    """So far a pattern has been met, and from here you go on; with what I have held back."""
+
+    tag: int
+    position: int
+    """How many of its filters."""
+    after: tuple[datetime, NotificationId] | None
+    """The place of what was taken last."""
+    held: tuple[Notification, ...]
+
+
+class Element(Message, frozen=True, gc=False):
+    """The monitors of these tasks have taken a notification."""
+
+    notification: Notification
+    tags: tuple[int, ...]
+
+
+class Recall(Message, frozen=True, gc=False):
+    """Please stop watching, and answer."""
+
+    tag: int
+
+
+class Returned(Message, frozen=True, gc=False):
+    """The answer to :class:`Recall`: nothing more is taken; this I have held back."""
+
+    tag: int
+    held: tuple[Notification, ...]
+
+
+class Release(Message, frozen=True, gc=False):
+    """Stop watching; no answer is needed."""
+
+    tag: int
+
+
+MonitorMessage = Delegate | Accepted | Continue | Element | Recall | Returned | Release
+"""What is said about patterns that a neighbour watches."""
 Control = Subscribe | Unsubscribe | Advertise | Unadvertise
 """What changes tables."""
 Standing = Subscribe | Advertise

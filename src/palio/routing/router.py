@@ -21,6 +21,8 @@ from palio.routing.topology import Topology
 
 MONITORS = ""
 """The holder of the filters of which patterns consist; no party has this name."""
+LOCAL = ""
+"""Stands for the server itself among neighbours; none has this name."""
 
 
 class Role(Enum):
@@ -320,6 +322,16 @@ class Router(ABC):
             for peer, role in self.peers.items()
             if self.hears_subscriptions(role) or self.hears_advertisements(role)
         ]
+
+    @property
+    def offers_version(self) -> object:
+        """Changes when :meth:`offers` may have."""
+        return self.advertisements.version
+
+    def offers(self) -> dict[str, list[Advertisement]]:
+        """What is advertised, by the neighbour on whose side it is; what this server's parties advertise is local."""
+        here = [each for each in self.advertisements if self.advertisements.holders(each).parties]
+        return {LOCAL: here, **{peer: list(self.advertisements.held_by(peer)) for peer in self.peers}}
 
     # -- notifications -------------------------------------------------------------------------------------------------
 

@@ -71,6 +71,8 @@ class Table(Generic[E]):
         """The neighbours that are told: readers of the order, each a bit in the masks of its nodes."""
         self.news: dict[E, None] | None = None
         """What has come or gone since its owner looked; ``None`` as long as nobody wants to know."""
+        self.version = 0
+        """Goes up whenever somebody begins or ceases to hold something."""
         self._order: SharedOrder[E] | None = None
         """Made for the first neighbour that is told; a node's ``known`` are the neighbours that were told of it."""
         self._nodes: dict[E, Node[E]] = {}
@@ -203,11 +205,13 @@ class Table(Generic[E]):
         if row is None:
             row = self._rows[element] = self._new_row(element)
             self._note(element)
+        self.version += 1
         (row.peers if is_peer else row.parties)[name] = None
         self._place(element, row)
         return is_new
 
     def _removed(self, element: E, row: _Row) -> bool:
+        self.version += 1
         if row:
             self._place(element, row)
             return False

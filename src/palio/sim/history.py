@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.sim.clock import RIGHT
 from palio.sim.doom import Effect
@@ -93,6 +94,8 @@ class History(msgspec.Struct, frozen=True):
     """Whether servers have disks, and come back as what they were; if not, they forget everything when they die."""
     window: int = 0
     """For how long monitors hold notifications back."""
+    delegation: Delegation = Delegation.WHOLE
+    """Which monitors run at neighbours, where advertisements spread."""
     telling: TellingSettings = TellingSettings()
     """How servers tell their neighbours of changes: whether they merge, and wait."""
 

@@ -149,6 +149,18 @@ class HybridWorld(World, frozen=True):
         offers = [self._offers(peer, source) for peer in self._joined(source, but)]
         return held_at(self.advertisements, source).union(*offers)
 
+    def relevant_offers(self, server: str, filter: Filter) -> set[tuple[str, Advertisement]]:
+        """What a server knows to be advertised, in its own network and in others, and over which neighbour."""
+        found = {("", each) for each in held_at(self.advertisements, server)}
+        if not self._is_general(server):
+            found |= {(peer, each) for peer in self.links[server] for each in self._offers(peer, server)}
+        else:
+            inside = self._inside(server)
+            found |= {(peer, each) for peer in self._joined(server) for each in self._offers(peer, server)}
+            for source in inside.reachable(server) - {server}:
+                found |= {(inside.path(server, source)[1], each) for each in maximal(self._offered_at(source))}
+        return {(peer, each) for peer, each in found if each.relevant_to(filter)}
+
     def _told_of_sources(self, server: str, peer: str) -> Iterator[Subscribe | Advertise]:
         inside = self._inside(server)
         sources = inside.reachable(server)

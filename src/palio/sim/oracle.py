@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
+from palio.model import Pattern
 from palio.model.envelope import NotificationId
 from palio.routing.messages import Subscribe
 from palio.routing.router import MONITORS, Role
 from palio.sim.cluster import Delivery, Hop
+from palio.sim.delegation_law import judge_delegation
 from palio.sim.generate import GRAPHS
 from palio.sim.hybrid import HybridWorld, are_joined, gateway
 from palio.sim.merging_law import MergingLaw
 from palio.sim.outlooks_law import judge_outlooks
+from palio.sim.placing import placed
 from palio.sim.player import Player
 from palio.sim.record import Epoch, PartyRecord, Publication
 from palio.sim.world import GraphWorld, World
@@ -41,6 +46,7 @@ class Oracle:
         problems = [*self._judge_links(world)]
         if not problems:
             problems += self._judge_tables(world)
+        problems += judge_delegation(self._player)
         problems += judge_outlooks(self._player, world)
         problems += self._judge_deliveries(epoch, deliveries, world)
         problems += self._judge_missing(epoch, deliveries, world)
@@ -50,22 +56,25 @@ class Oracle:
         return self._player.problems + problems
 
     def world(self) -> World:
-        """What is true now: links as the servers have them, and what parties have asked for."""
+        """What is true now: links as the servers have them, and what parties have asked for, monitors in its place."""
+        world, patterns = self._without_patterns()
+        monitors = placed(world, patterns, self._player.history.delegation)
+        filters = {name: {**held, MONITORS: tuple(monitors[name])} for name, held in world.filters.items()}
+        return msgspec.structs.replace(world, filters=filters)
+
+    def _without_patterns(self) -> tuple[World, dict[str, list[Pattern]]]:
         player = self._player
         servers = player.history.servers
         links = {name: dict(player.cluster.nodes[name].router.peers) for name in servers}
         of = {name: {p: r for p, r in player.parties.items() if r.server == name} for name in servers}
         filters = {
-            name: {
-                MONITORS: tuple(filter for record in of[name].values() for p in record.patterns for filter in p),
-                **{party: record.filters for party, record in of[name].items()},
-            }
-            for name in servers
+            name: {MONITORS: (), **{party: record.filters for party, record in of[name].items()}} for name in servers
         }
+        patterns = {name: [each for record in of[name].values() for each in record.patterns] for name in servers}
         offers = {name: {party: record.advertisements for party, record in of[name].items()} for name in servers}
         mixed = player.history.architecture
         if mixed not in GRAPHS and "+" not in mixed:
-            return World(mixed, links, filters, offers)
+            return World(mixed, links, filters, offers), patterns
         latencies = {
             (name, peer): player.cluster.nodes[name].links.latency(peer)
             for name, peers in links.items()
@@ -73,14 +82,14 @@ class Oracle:
             if name < peer
         }
         if mixed in GRAPHS:
-            return GraphWorld(mixed, links, filters, offers, latencies)
+            return GraphWorld(mixed, links, filters, offers, latencies), patterns
         gateways = {
             (name, peer): gateway(mixed, player.history.seed, name, peer)
             for name in servers
             for peer in servers
             if are_joined(mixed, name, peer)
         }
-        return HybridWorld(mixed, links, filters, offers, latencies, gateways)
+        return HybridWorld(mixed, links, filters, offers, latencies, gateways), patterns
 
     # -- links and tables ----------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from palio.sim.bugs import Bugs
 
 BUGS = Bugs("patterns")
 _Right = Callable[..., Any]
+_Taken = tuple[Notification, ...]
 _Known = Mapping[tuple[Any, ...], Any]
 _SERVERS = ("hs", "as", "aa", "nf")
 _CRASHES = ("crashes", "disks", "all")
@@ -50,8 +51,8 @@ def _taken_twice(_right: _Right) -> _Right:
 def _not_begun_anew(right: _Right) -> _Right:
     """A monitor that has found a sequence finds no other one."""
 
-    def take(watch: Watch, arrival: Arrival) -> Found | None:
-        found: Found | None = right(watch, arrival)
+    def take(watch: Watch, notifications: _Taken, begun: int) -> _Taken | None:
+        found: _Taken | None = right(watch, notifications, begun)
         if found is not None:
             watch.since = 1 << 62
         return found
@@ -63,10 +64,10 @@ def _not_begun_anew(right: _Right) -> _Right:
 def _last_element_begins_the_next(right: _Right) -> _Right:
     """The last element of a sequence is taken as the first of the next one, if it matches."""
 
-    def take(watch: Watch, arrival: Arrival) -> Found | None:
-        found: Found | None = right(watch, arrival)
-        if found is not None and watch.waiting.matches(arrival.notification):
-            watch.taken = (arrival.notification,)
+    def take(watch: Watch, notifications: _Taken, begun: int) -> _Taken | None:
+        found: _Taken | None = right(watch, notifications, begun)
+        if found is not None and watch.pattern.filters[0].matches(notifications[0]):
+            watch.taken, watch.position, watch.ahead = notifications, 1, watch.ahead[1:]
         return found
 
     return take
@@ -76,10 +77,10 @@ def _last_element_begins_the_next(right: _Right) -> _Right:
 def _latest_instead_of_first(right: _Right) -> _Right:
     """A monitor that waits for its second element takes a further first one instead of the one that it has."""
 
-    def take(watch: Watch, arrival: Arrival) -> Found | None:
-        if len(watch.taken) == 1 and watch.pattern.filters[0].matches(arrival.notification):
-            watch.taken = ()
-        found: Found | None = right(watch, arrival)
+    def take(watch: Watch, notifications: _Taken, begun: int) -> _Taken | None:
+        if watch.position == 1 and watch.pattern.filters[0].matches(notifications[0]):
+            watch.taken, watch.position, watch.ahead = (), 0, watch.factors
+        found: _Taken | None = right(watch, notifications, begun)
         return found
 
     return take
@@ -98,9 +99,10 @@ def _begun_before_its_subscriber(right: _Right) -> _Right:
         right(monitors, party, pattern)
         if others and pattern not in had and pattern in monitors.patterns(party):
             watch = monitors._parties[party].watches[pattern]
-            monitors._stop_waiting(watch)
-            watch.taken, watch.after = others[0].taken, others[0].after
-            monitors._waiting.setdefault(watch.waiting, {})[watch] = None
+            monitors._leave(watch)
+            watch.taken, watch.after, watch.position = others[0].taken, others[0].after, others[0].position
+            watch.regroup(watch.factors)
+            monitors._enter(watch)
 
     return subscribe
 
@@ -128,7 +130,7 @@ def _begins_anew_when_asked_again(right: _Right) -> _Right:
 
     def subscribe(monitors: Monitors, party: str, pattern: Pattern) -> None:
         if pattern in monitors.patterns(party):
-            monitors._end(party, pattern)
+            monitors._drop(party, pattern)
         right(monitors, party, pattern)
 
     return subscribe
@@ -140,9 +142,7 @@ def _broader_pattern_beside_narrower(_right: _Right) -> _Right:
 
     def subscribe(monitors: Monitors, party: str, pattern: Pattern) -> None:
         if not any(each.covers(pattern) for each in monitors.patterns(party)):
-            watch = Watch(party, pattern, monitors._arrivals)
-            monitors._begin(watch)
-            monitors._keep(watch)
+            monitors._hold(Watch(party, pattern, monitors._arrivals))
 
     return subscribe
 
@@ -190,8 +190,8 @@ def _window_ignored(_right: _Right) -> _Right:
     """Nothing is held back."""
 
     def arrive(monitors: Monitors, notification: Notification, met: tuple[Filter, ...], _now: int) -> list[Found]:
-        monitors._arrivals += 1
-        return monitors._offer(Arrival(order_of(notification), monitors._arrivals - 1, notification, met))
+        monitors._offer(Arrival(order_of(notification), monitors.next_number(), notification, met))
+        return monitors.found()
 
     return arrive
 
@@ -218,7 +218,7 @@ def _held_back_for_ever(_right: _Right) -> _Right:
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(Monitors, "_keep", ("ce", "as"), _CRASHES)
+@BUGS.plant(Monitors, "keep", ("ce", "as"), _CRASHES)
 def _patterns_not_kept(_right: _Right) -> _Right:
     """Patterns and what was found of them is not written."""
     return lambda _monitors, _watch: None
@@ -228,9 +228,9 @@ def _patterns_not_kept(_right: _Right) -> _Right:
 def _taken_forgotten_in_a_crash(right: _Right) -> _Right:
     """What monitors had taken is lost in a crash."""
 
-    def restore(monitors: Monitors, known: _Known, now: int) -> None:
-        bare = {key: (value[0], value[1], ()) if key[0] == "pattern" else value for key, value in known.items()}
-        right(monitors, bare, now)
+    def restore(monitors: Monitors, known: _Known, now: int) -> Any:
+        bare = {key: (*value[:2], 0, (), *value[4:]) if key[0] == "pattern" else value for key, value in known.items()}
+        return right(monitors, bare, now)
 
     return restore
 
@@ -239,8 +239,8 @@ def _taken_forgotten_in_a_crash(right: _Right) -> _Right:
 def _held_back_forgotten_in_a_crash(right: _Right) -> _Right:
     """What was held back is lost in a crash."""
 
-    def restore(monitors: Monitors, known: _Known, now: int) -> None:
-        right(monitors, {key: value for key, value in known.items() if key[0] != "held back"}, now)
+    def restore(monitors: Monitors, known: _Known, now: int) -> Any:
+        return right(monitors, {key: value for key, value in known.items() if key[0] != "held back"}, now)
 
     return restore
 

@@ -6,6 +6,8 @@ from random import Random
 
 import msgspec
 
+from palio.node.settings import Delegation
+from palio.routing.telling import TellingSettings
 from palio.sim.generate import _Story, advertisement_text, filter_text, notification_text
 from palio.sim.history import History
 from palio.sim.patterns_law import LARGE_WINDOW
@@ -33,13 +35,20 @@ class _PatternStory(_Story):
     """Patterns, publications from everywhere, and some plain subscriptions, by which parties depend on each other."""
 
     def tell(self, operations: int) -> History:
-        """The whole history."""
-        window = self.random.choice(_WINDOWS)
-        if self.random.random() < 0.5:
-            for server in self.servers:
-                for number in range(3):
-                    self.step("advertise", text=_EVERYTHING, server=server, party=f"{server}/p{number}")
-        return msgspec.structs.replace(super().tell(operations), window=window)
+        """The whole history: all servers are sources of everything, or some are, or nobody is at first."""
+        random = self.random
+        window = random.choice(_WINDOWS)
+        self.sources = random.choice([list(self.servers), [], random.sample(self.servers, 1), self.some_servers()])
+        for server in self.sources:
+            for number in range(3):
+                self.step("advertise", text=_EVERYTHING, server=server, party=f"{server}/p{number}")
+        delegation = random.choice([*Delegation, Delegation.WHOLE, Delegation.WHOLE])
+        telling = TellingSettings(delay=random.choice([0, 0, 0, 40, 250]))
+        return msgspec.structs.replace(super().tell(operations), window=window, delegation=delegation, telling=telling)
+
+    def some_servers(self) -> list[str]:
+        """Two at most."""
+        return self.random.sample(self.servers, min(2, len(self.servers)))
 
     def party(self) -> None:
         """What a party does."""
@@ -55,14 +64,26 @@ class _PatternStory(_Story):
             self.step("subscribe", text=filter_text(random), **who)
         elif draw < 0.34:
             self.step("unsubscribe", text=filter_text(random), **who)
-        elif draw < 0.44:
+        elif draw < 0.4:
             self.step("advertise", text=advertisement_text(random), **who)
-        elif draw < 0.46:
+        elif draw < 0.42:
             self.step("unadvertise", text=advertisement_text(random), **who)
+        elif draw < 0.46:
+            self.change_sources()
         elif draw < 0.48:
             self.watch_quietly()
         else:
             self.publish(random.choice([1, 3, 6]))
+
+    def change_sources(self) -> None:
+        """While one server goes on publishing, another one becomes a source of everything, or ceases to be one."""
+        server, other = self.random.choice(self.sources or self.servers), self.random.choice(self.servers)
+        self.publish(3, server)
+        do = "unadvertise" if other in self.sources and other != server else "advertise"
+        for number in range(3):
+            self.step(do, text=_EVERYTHING, server=other, party=f"{other}/p{number}")
+        self.sources = [each for each in self.sources if each != other] + [other] * (do == "advertise")
+        self.publish(5, server)
 
     def watch_quietly(self) -> None:
         """Patterns that have spread before anything is published for them: then it is certain what they must find."""
@@ -71,13 +92,15 @@ class _PatternStory(_Story):
             server = self.random.choice(self.servers)
             self.step("subscribe", text=pattern_text(self.random), server=server, party=f"{server}/p0")
         self.step("settle")
-        self.publish(10)
+        self.publish(10, *self.random.choice([[], [self.random.choice(self.sources or self.servers)]]))
+        if self.random.random() < 0.5:
+            self.change_sources()
         self.step("settle")
         self.dead.clear()
 
-    def publish(self, times: int) -> None:
-        """Publications here and there, soon after each other, so that they overtake each other."""
+    def publish(self, times: int, source: str | None = None) -> None:
+        """Publications of one server, or here and there, soon after each other, so that they overtake each other."""
         for _ in range(times):
-            server = self.random.choice(self.servers)
+            server = self.random.choice(self.servers) if source is None else source
             party = f"{server}/p{self.random.randrange(3)}"
             self.step("publish", text=notification_text(self.random), server=server, party=party)

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from palio.model import Notification, Pattern
 from palio.model.envelope import NotificationId
+from palio.node.settings import Delegation
 from palio.sim.cluster import SequenceDelivery
+from palio.sim.hybrid import architecture_of
 from palio.sim.ideal import AccessPoint, Ideal, Sequence, place
 from palio.sim.logged import Arrived
 from palio.sim.oracle import Oracle
@@ -58,12 +60,19 @@ class PatternsLaw:
             self._known.update(found)
         problems = [*self._judge_order(epoch), *self._judge_words()]
         for server, log in logs.items():
-            point = AccessPoint(player.history.window)
-            point.follow(log)
-            problems += self._judge_sequences(server, point.found())
+            problems += self._judge_patterns(server)
+            if not self._delegates(server):
+                point = AccessPoint(player.history.window)
+                point.follow(log)
+                problems += self._judge_sequences(server, point.found())
         problems += self._judge_arrivals(epoch, arrived)
         problems += self._judge_totals(epoch)
         return problems
+
+    def _delegates(self, server: str) -> bool:
+        """Whether monitors may run elsewhere: then it is not said what reaches a server for them."""
+        is_advertising = architecture_of(self._player.history.architecture, server) in ("aa", "ga")
+        return is_advertising and self._player.history.delegation is not Delegation.NONE
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -106,7 +115,9 @@ class PatternsLaw:
         for key in {**law, **got}:
             if got.get(key, []) != law.get(key, []):
                 yield f"{key[0]} got for {key[1]} {_list(got.get(key, []))}, and should {_list(law.get(key, []))}"
-        node = cluster.nodes[server]
+
+    def _judge_patterns(self, server: str) -> Iterator[str]:
+        node = self._player.cluster.nodes[server]
         if node.monitors.deadline is not None:
             yield f"{server} still holds something back"
         for name, record in self._player.parties.items():
@@ -118,6 +129,8 @@ class PatternsLaw:
     def _judge_arrivals(self, epoch: Epoch, arrived: Mapping[str, Mapping[NotificationId, object]]) -> Iterator[str]:
         world = self._oracle.world()
         for name, record in self._player.parties.items():
+            if self._delegates(record.server):
+                continue
             taken_apart = record.taken_apart()
             for publication in epoch.publications:
                 if publication.id not in arrived[record.server] and self._oracle.must_get(
@@ -126,13 +139,16 @@ class PatternsLaw:
                     yield f"{publication.id} did not come for a pattern of {name}"
 
     def _judge_totals(self, epoch: Epoch) -> Iterator[str]:
-        """Where nothing is disturbed and windows are large: exactly what one monitor finds among all publications."""
-        if epoch.is_disturbed or self._player.history.window < LARGE_WINDOW:
+        """Where nothing is disturbed and nothing overtakes: exactly what one monitor finds among all publications.
+
+        Nothing does where windows are large, or all publications come from one server. With groups some are missed.
+        """
+        if epoch.is_disturbed:
             self._tracked.clear()
             return
         still: dict[_Key, _Tracked] = {}
         for name, record in self._player.parties.items():
-            for pattern in record.patterns:
+            for pattern in record.patterns if self._is_exact(record.server) else ():
                 key = name, pattern
                 if _stood(record, pattern, epoch):
                     tracked = self._tracked.get(key)
@@ -147,10 +163,15 @@ class PatternsLaw:
                     still[key] = _Tracked(Ideal(pattern), len(self._got(key)))
         self._tracked = still
 
+    def _is_exact(self, server: str) -> bool:
+        return not self._delegates(server) or self._player.history.delegation is Delegation.WHOLE
+
     def _feed(self, epoch: Epoch, record: PartyRecord, ideal: Ideal) -> bool:
         """Show one monitor all publications; false if it is not certain that they had to come."""
         world, taken_apart = self._oracle.world(), record.taken_apart()
         relevant = self._relevant(epoch, ideal.pattern)
+        if self._player.history.window < LARGE_WINDOW and len({each.server for each in relevant}) > 1:
+            return False
         for publication in relevant:
             if not self._oracle.must_get(epoch, publication, taken_apart, world) or publication.id not in self._known:
                 return False

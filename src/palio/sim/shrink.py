@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.sim.check import Case, Progress, workers
 from palio.sim.clock import RIGHT
@@ -101,6 +102,8 @@ class Shrinker:
             self._is_better(msgspec.structs.replace(self._best, durable=False))
         if self._best.window:
             self._is_better(msgspec.structs.replace(self._best, window=0))
+        if self._best.delegation is not Delegation.NONE:
+            self._is_better(msgspec.structs.replace(self._best, delegation=Delegation.NONE))
         for simpler in (TellingSettings(), self._best.telling._replace(delay=0)):
             if simpler != self._best.telling:
                 self._is_better(msgspec.structs.replace(self._best, telling=simpler))

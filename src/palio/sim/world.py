@@ -77,6 +77,16 @@ class World(msgspec.Struct, frozen=True):
                 offers |= self._told_advertisements(other, server)
         return maximal(offers)
 
+    def relevant_offers(self, server: str, filter: Filter) -> set[tuple[str, Advertisement]]:
+        """What a server knows to be advertised and relevant, with the neighbours on whose side it is."""
+        near = {("", each) for each in held_at(self.advertisements, server)}
+        far = {(peer, each) for peer in self.links[server] for each in self._told_advertisements(peer, server)}
+        return {(peer, each) for peer, each in near | far if each.relevant_to(filter)}
+
+    def providers(self, server: str, filter: Filter) -> set[str]:
+        """The neighbours from which a server can get what a filter matches; its own parties have no name."""
+        return {peer for peer, _ in self.relevant_offers(server, filter)}
+
     def wanting(self, notification: Notification) -> dict[str, set[str]]:
         """The parties that want a notification, by server; servers without such parties are left out."""
         found = {
@@ -130,6 +140,15 @@ class GraphWorld(World, frozen=True):
                     wanted = {each for each in wanted if self._is_offered(each, source, server, peer)}
                 found |= {Subscribe(each, source) for each in maximal(wanted)}
         return found
+
+    def relevant_offers(self, server: str, filter: Filter) -> set[tuple[str, Advertisement]]:
+        """What is advertised at servers that can be reached, with the neighbours that are first on the way to them."""
+        return {
+            ("" if source == server else self.path(server, source)[1], each)
+            for source in self.reachable(server)
+            for each in maximal(held_at(self.advertisements, source))
+            if each.relevant_to(filter)
+        }
 
     def _is_offered(self, filter: Filter, source: str, server: str, peer: str) -> bool:
         """Whether something relevant is advertised at a server to which the way leads over this link."""

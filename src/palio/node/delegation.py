@@ -1,0 +1,279 @@
+"""Where monitors run: at the neighbour from which alone everything comes that a pattern waits for, or here.
+
+A monitor that a neighbour runs says what it takes, one by one. So this server always knows how far the pattern has been
+met, and goes on itself when the neighbour is gone, or when something of the pattern is advertised elsewhere too. Moving
+a monitor loses nothing and takes nothing twice: one server stops at a certain place of what comes over the link, the
+other one goes on from there with what it has collected.
+
+=====================  =================================================================================================
+here → offered         ``Delegate`` is sent; the neighbour collects from now on, and says ``Accepted``
+offered → away         ``Accepted`` comes: all that the neighbour has not collected was here; ``Continue`` is sent
+here → away            at once, if nobody was told of the pattern's filters: there is nothing on the way
+away → recalled        the filters are told, then ``Recall`` is sent; what comes is collected
+recalled → here        ``Returned`` comes: all that was taken was here; what was collected is looked at
+=====================  =================================================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from palio.errors import PeerError, brief
+from palio.model import Filter, Notification
+from palio.node.holdback import order_of
+from palio.node.journal import Journal
+from palio.node.monitors import Monitors
+from palio.node.settings import Delegation
+from palio.node.watches import Commission, Place, Step, Watch
+from palio.routing import messages
+from palio.routing.available import Available
+from palio.routing.messages import Message
+from palio.routing.router import LOCAL, MONITORS, Role, Router
+
+
+class Delegating:
+    """Moves the monitors of one server, and takes in those of its neighbours."""
+
+    def __init__(
+        self, router: Router, monitors: Monitors, delegation: Delegation, journal: Journal | None = None
+    ) -> None:
+        self._router = router
+        self._monitors = monitors
+        self._delegation = delegation if router.advertisements_spread else Delegation.NONE
+        self._journal = journal
+        self.available = Available(router)
+        self._by_filter: dict[Filter, dict[Watch, None]] = {}
+        self._lent: dict[Commission, Watch] = {}
+        """The watches that are at neighbours, or on the way, by neighbour and by this server's number for it."""
+        self._taken_in: dict[Commission, Watch] = {}
+        """The watches for neighbours."""
+        self._tag = 0
+        self._outgoing: list[tuple[str, Message]] = []
+
+    # -- where monitors should be --------------------------------------------------------------------------------------
+
+    def reconsider(self) -> bool:
+        """Move the monitors that belong elsewhere now; whether neighbours have to be told at once what is wanted."""
+        moved = self._monitors.moved
+        if self._delegation is Delegation.NONE:
+            moved.clear()
+        elif moved or self._by_filter:
+            for filter in self.available.refresh():
+                moved.update(self._by_filter.get(filter, {}))
+        while moved:
+            watch = next(iter(moved))
+            del moved[watch]
+            if watch.place is Place.OVER:
+                self._forget(watch)
+            else:
+                self._index(watch)
+                self._settle(watch)
+        return any(isinstance(message, messages.Recall) for _, message in self._outgoing)
+
+    def _settle(self, watch: Watch) -> None:
+        target = self._target(watch)
+        if watch.place is Place.OFFERED and target != watch.peer:
+            self._send(watch, messages.Release(watch.tag))
+            self._unlend(watch)
+            self._monitors.move(watch, Place.HERE, self._factors(watch))
+        elif watch.place is Place.AWAY and target != watch.peer:
+            self._monitors.move(watch, Place.RECALLED)
+            self._send(watch, messages.Recall(watch.tag))
+        elif watch.place is Place.HERE and target != LOCAL:
+            self._lend(watch, target)
+        elif watch.place is Place.HERE and self._delegation is Delegation.GROUPS:
+            factors = self._factors(watch)
+            if factors != watch.factors:
+                self._monitors.move(watch, Place.HERE, factors)
+        if watch.place is not Place.AWAY:
+            self._speak(watch)
+
+    def _speak(self, watch: Watch) -> None:
+        """Neighbours are told of a pattern's filters now; if it is of another server, they may know them already."""
+        if watch.is_silent and (
+            isinstance(watch.owner, Commission)
+            or any(peer != LOCAL for filter in watch.pattern for peer in self.available.providers(filter))
+        ):
+            watch.is_silent = False
+            self._monitors.keep(watch)
+
+    def _target(self, watch: Watch) -> str:
+        peer = self.available.only_provider(watch.pattern.filters)
+        return peer if peer is not None and self._may_ask(watch, peer) else LOCAL
+
+    def _may_ask(self, watch: Watch, peer: str) -> bool:
+        """Whether a neighbour can watch: it is of this network, and nobody who has passed the pattern on."""
+        return self._router.peers.get(peer) is Role.PEER and peer not in watch.path
+
+    def _factors(self, watch: Watch) -> tuple[Step, ...]:
+        """What a watch waits for; only those of parties for groups, for these may give up elements, unlike twins."""
+        is_of_party = isinstance(watch.owner, str) and watch.owner != MONITORS
+        if self._delegation is not Delegation.GROUPS or not is_of_party:
+            return watch.pattern.filters
+        return self.available.factor(watch.pattern, lambda peer: self._may_ask(watch, peer))
+
+    def _index(self, watch: Watch) -> None:
+        for filter in watch.pattern:
+            self._by_filter.setdefault(filter, {})[watch] = None
+
+    def _forget(self, watch: Watch) -> None:
+        if watch.tag:
+            self._send(watch, messages.Release(watch.tag))
+            self._unlend(watch)
+        for filter in dict.fromkeys(watch.pattern):
+            watches = self._by_filter.get(filter, {})
+            watches.pop(watch, None)
+            if not watches:
+                self._by_filter.pop(filter, None)
+                self.available.forget(filter)
+
+    @property
+    def lent(self) -> Mapping[Commission, Watch]:
+        """The watches that are at neighbours or on the way, by neighbour and number; to be looked at only."""
+        return self._lent
+
+    @property
+    def taken_in(self) -> Mapping[Commission, Watch]:
+        """The watches for neighbours, by neighbour and its number for it; to be looked at only."""
+        return self._taken_in
+
+    # -- what goes to neighbours ---------------------------------------------------------------------------------------
+
+    def _lend(self, watch: Watch, peer: str) -> None:
+        self._tag += 1
+        if self._journal is not None:
+            self._journal.put(("tag",), self._tag)
+        watch.peer, watch.tag = peer, self._tag
+        self._lent[Commission(peer, watch.tag)] = watch
+        self._send(watch, messages.Delegate(watch.pattern, watch.tag, (*watch.path, self._router.server)))
+        if watch.is_silent:
+            self._hand_over(watch)
+        else:
+            self._monitors.move(watch, Place.OFFERED, watch.factors)
+
+    def _hand_over(self, watch: Watch) -> None:
+        held = self._monitors.held_for(watch)
+        self._monitors.move(watch, Place.AWAY)
+        self._send(watch, messages.Continue(watch.tag, watch.position, watch.after, held))
+
+    def _unlend(self, watch: Watch) -> None:
+        del self._lent[Commission(watch.peer, watch.tag)]
+        watch.peer, watch.tag = LOCAL, 0
+
+    def _come_home(self, watch: Watch, held: tuple[Notification, ...], now: int) -> None:
+        """A watch that was at a neighbour goes on here, or where it has come from."""
+        self._unlend(watch)
+        watch.is_silent = False
+        if watch.is_leaving:
+            watch.pending += held
+            self._give_back(watch)
+            return
+        self._monitors.move(watch, Place.HERE, self._factors(watch))
+        self._monitors.catch_up(watch, held, now)
+
+    def _give_back(self, watch: Watch) -> None:
+        """A watch ends here; whoever has asked for it gets what has not been looked at."""
+        owner = watch.owner
+        assert isinstance(owner, Commission)
+        held = sorted([*watch.pending, *self._monitors.held_for(watch)], key=order_of)
+        self._outgoing += self._monitors.elements()
+        self._outgoing.append((owner.peer, messages.Returned(owner.tag, tuple(held))))
+        self._monitors.end(self._taken_in.pop(owner))
+
+    def _send(self, watch: Watch, message: Message) -> None:
+        self._outgoing.append((watch.peer, message))
+
+    def outgoing(self) -> list[tuple[str, Message]]:
+        """What neighbours have to be told, behind all that they have to be told of filters."""
+        self._outgoing += self._monitors.elements()
+        outgoing, self._outgoing = self._outgoing, []
+        return outgoing
+
+    # -- what comes from neighbours ------------------------------------------------------------------------------------
+
+    def receive(self, peer: str, message: messages.MonitorMessage, now: int) -> None:
+        """A neighbour says something about a pattern that it watches, or wants to be watched."""
+        if not self._router.advertisements_spread or self._router.peers.get(peer) is not Role.PEER:
+            raise PeerError(f"{brief(peer)} cannot say {brief(message)} here")
+        match message:
+            case messages.Element(notification, tags):
+                for tag in tags:
+                    self._element(self._lent.get(Commission(peer, tag)), peer, notification)
+            case messages.Accepted(tag):
+                watch = self._lent.get(Commission(peer, tag))
+                if watch is not None and watch.place is Place.OFFERED:
+                    self._hand_over(watch)
+            case messages.Returned(tag, held):
+                watch = self._lent.get(Commission(peer, tag))
+                if watch is not None and watch.place is Place.RECALLED:
+                    self._come_home(watch, held, now)
+            case messages.Delegate(pattern, tag, path):
+                owner = Commission(peer, tag)
+                self._take_in(owner, Watch(owner, pattern, self._monitors.arrivals, path))
+            case messages.Continue() | messages.Recall() | messages.Release():
+                owner = Commission(peer, message.tag)
+                if owner in self._taken_in:
+                    self._command(owner, message, now)
+                elif not isinstance(message, messages.Release):  # that may have crossed with an answer
+                    raise PeerError(f"{brief(peer)} says {brief(message)} of what it has not asked for")
+
+    def _take_in(self, owner: Commission, watch: Watch) -> None:
+        if owner in self._taken_in:
+            raise PeerError(f"{brief(owner.peer)} asks twice for {brief(watch.pattern)}, as number {owner.tag}")
+        self._taken_in[owner] = watch
+        watch.place = Place.EXPECTED
+        self._monitors.begin(watch)
+        self._outgoing.append((owner.peer, messages.Accepted(owner.tag)))
+
+    def _command(
+        self, owner: Commission, message: messages.Continue | messages.Recall | messages.Release, now: int
+    ) -> None:
+        watch = self._taken_in[owner]
+        match message:
+            case messages.Continue(_, position, after, held):
+                if watch.place is not Place.EXPECTED or not 0 <= position < len(watch.pattern):
+                    raise PeerError(f"{brief(message)} makes no sense for {brief(watch.pattern)}")
+                watch.position, watch.after = position, after
+                self._monitors.move(watch, Place.HERE, self._factors(watch))
+                self._monitors.catch_up(watch, held, now)
+            case messages.Recall():
+                watch.is_leaving = True
+                if watch.place is Place.AWAY:
+                    self._monitors.move(watch, Place.RECALLED)
+                    self._send(watch, messages.Recall(watch.tag))
+                elif watch.place is not Place.RECALLED:
+                    self._give_back(watch)
+            case messages.Release():
+                self._monitors.end(self._taken_in.pop(owner))
+
+    def _element(self, watch: Watch | None, peer: str, notification: Notification) -> None:
+        if watch is None or watch.place not in (Place.AWAY, Place.RECALLED):
+            return  # it is over here, and the neighbour does not know yet
+        step = watch.waiting
+        is_met = isinstance(step, Filter) and step.matches(notification)
+        if not is_met or (watch.after is not None and order_of(notification) <= watch.after):
+            raise PeerError(f"{brief(peer)} takes {brief(str(notification))} for {brief(watch.pattern)}, wrongly")
+        self._monitors.take(watch, (notification,), self._monitors.next_number())
+
+    def lost(self, peer: str, now: int) -> None:
+        """A neighbour is gone: what it watched goes on here, what it has asked for is over."""
+        for owner in [owner for owner in self._taken_in if owner.peer == peer]:
+            self._monitors.end(self._taken_in.pop(owner))
+        for watch in [watch for watch in self._lent.values() if watch.peer == peer]:
+            if watch.place is Place.OFFERED:
+                self._unlend(watch)
+                self._monitors.move(watch, Place.HERE, watch.factors)
+            elif watch.place is Place.OVER:
+                self._unlend(watch)
+            else:
+                self._come_home(watch, (), now)
+
+    def restore(self, known: Mapping[tuple[Any, ...], Any], watches: Iterable[Watch]) -> None:
+        """Take back what was kept."""
+        self._tag = known.get(("tag",), 0)
+        for watch in watches:
+            if isinstance(watch.owner, Commission):
+                self._taken_in[watch.owner] = watch
+            if watch.tag:
+                self._lent[Commission(watch.peer, watch.tag)] = watch
