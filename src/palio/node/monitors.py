@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from palio.model import Filter, Notification, Pattern
-from palio.model.envelope import NotificationId
 from palio.node.holdback import Arrival, HoldBack, order_of
 from palio.node.journal import Journal
 from palio.node.watches import COLLECTING, Commission, Found, PartyWatches, Place, Step, Watch
@@ -49,8 +48,8 @@ class Monitors:
         """The watches for which all that comes waits."""
         self._arrivals = 0
         self._found: list[Found] = []
-        self._elements: dict[tuple[str, NotificationId], tuple[Notification, list[int]]] = {}
-        """What was taken for neighbours, with the numbers of their tasks."""
+        self._elements: dict[str, list[tuple[Notification, list[int]]]] = {}
+        """What was taken for each neighbour, in order, with the numbers of its tasks."""
         self.moved: dict[Watch, None] = {}
         """The watches of which it has to be considered where they should be; those that are over as well."""
 
@@ -200,7 +199,7 @@ class Monitors:
         if not self._elements:
             return []
         elements, self._elements = self._elements, {}
-        return [(peer, Element(each, tuple(tags))) for (peer, _), (each, tags) in elements.items()]
+        return [(peer, Element(each, tuple(tags))) for peer, taken in elements.items() for each, tags in taken]
 
     def catch_up(self, watch: Watch, held: Sequence[Notification], now: int) -> None:
         """What has come for a watch elsewhere, or had to wait, comes now."""
@@ -226,9 +225,11 @@ class Monitors:
         complete = watch.take(notifications, begun)
         self.keep(watch)
         if isinstance(watch.owner, Commission):
+            elements = self._elements.setdefault(watch.owner.peer, [])
             for each in notifications:
-                key = watch.owner.peer, order_of(each)[1]
-                self._elements.setdefault(key, (each, []))[1].append(watch.owner.tag)
+                if not elements or order_of(elements[-1][0]) != order_of(each):
+                    elements.append((each, []))
+                elements[-1][1].append(watch.owner.tag)
         elif complete is not None and watch.owner != MONITORS:
             self._found.append(Found(watch.owner, watch.pattern, complete))
         elif complete is not None:

@@ -10,6 +10,7 @@ from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.sim.generate import _Story, advertisement_text, filter_text, notification_text
 from palio.sim.history import History
+from palio.sim.moving_stories import moving_story
 from palio.sim.patterns_law import LARGE_WINDOW
 
 _FILTERS = ("x any", 'symbol = "A"', 'symbol = "B"', "x >= 2", "x >= 4", "x <= 5", "x >= 2 and x <= 5")
@@ -25,10 +26,11 @@ def pattern_text(random: Random) -> str:
 
 
 def generate_patterns(seed: int, architecture: str, faults: str = "all", operations: int = 60) -> History:
-    """The history of a seed."""
-    return _PatternStory(Random(f"{seed} {architecture} {faults} patterns"), seed, architecture, faults).tell(
-        operations
-    )
+    """The history of a seed; where monitors can move, they do in about every other one."""
+    random = Random(f"{seed} {architecture} {faults} patterns")
+    if architecture in ("aa", "ga") and random.random() < 0.5:
+        return moving_story(random, seed, architecture, faults, random.choice(_WINDOWS))
+    return _PatternStory(random, seed, architecture, faults).tell(operations)
 
 
 class _PatternStory(_Story):

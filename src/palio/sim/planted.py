@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from palio.sim import (
+    delegation_bugs,
     disk_bugs,
     gateway_bugs,
     graph_bugs,
@@ -28,6 +29,7 @@ _MODULES = (
     graph_bugs,
     gateway_bugs,
     pattern_bugs,
+    delegation_bugs,
     merging_bugs,
 )
 PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
