@@ -459,32 +459,35 @@ class Links:
     def frames(self, now: int) -> list[tuple[str, Frame]]:
         """All frames that are due."""
         stirred, self._stirred = self._stirred, {}
-        while self._plans and self._plans[0][0] <= now:
-            time, peer = heappop(self._plans)
+        plans = self._plans
+        while plans and plans[0][0] <= now:
+            time, peer = heappop(plans)
             if self._planned.get(peer) == time:
                 del self._planned[peer]
                 stirred[peer] = None
-        for peer in [peer for peer, time in self._reopen.items() if time <= now]:
-            stirred[peer] = None
-            self._open(peer, now)
+        if self._reopen:
+            for peer in [peer for peer, time in self._reopen.items() if time <= now]:
+                stirred[peer] = None
+                self._open(peer, now)
         due, self._replies = self._replies, []
+        is_calm = not (self._opening or self._closing or self._reopen)
         for peer in stirred:
             link = self._links.get(peer)
-            for each in self._repeated(peer, link):
-                if each.is_due(now):
-                    due.append((peer, each.frame))
-                self._plan(peer, each.at)
+            if not is_calm or (link is not None and (link.answer is not None or link.doubt is not None)):
+                for each in self._repeated(peer, link):
+                    if each.is_due(now):
+                        due.append((peer, each.frame))
+                    self._plan(peer, each.at)
+                self._plan(peer, self._reopen.get(peer))
             if link is not None:
-                for frame in link.session.frames(now):
+                session = link.session
+                for frame in session.frames(now):
                     due.append((peer, frame))
-                self._plan(peer, link.session.deadline)
-            self._plan(peer, self._reopen.get(peer))
+                self._plan(peer, session.deadline)
         return due
 
     def _repeated(self, peer: str, link: _Link | None) -> Sequence[_Repeated]:
-        is_calm = link is None or (link.answer is None and link.doubt is None)
-        if is_calm and not self._closing and not self._opening:
-            return ()
+        """What is said again and again to a neighbour."""
         found = [*self._closing[peer].values()] if peer in self._closing else []
         if peer in self._opening:
             found.append(self._opening[peer].question)
@@ -506,9 +509,13 @@ class Links:
     @property
     def deadline(self) -> int | None:
         """When :meth:`frames` must be asked again at the latest."""
-        while self._plans and self._planned.get(self._plans[0][1]) != self._plans[0][0]:
-            heappop(self._plans)  # an earlier look has been planned, and taken, since
-        return self._plans[0][0] if self._plans else None
+        plans, planned = self._plans, self._planned
+        while plans:
+            time, peer = plans[0]
+            if planned.get(peer) == time:
+                return time
+            heappop(plans)  # an earlier look has been planned, and taken, since
+        return None
 
     @property
     def wishes(self) -> Mapping[str, Wish]:

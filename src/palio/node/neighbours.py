@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from palio.errors import CallerError, PeerError, brief
-from palio.link.links import Keeper, Links, Members, Up, Wish
+from palio.link.links import Event, Keeper, Links, Members, Up, Wish
 from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border
@@ -154,7 +154,14 @@ class Neighbours:
         found: list[tuple[str, Sequence[Message]]] = [(peer, [members]) for peer, members in self.membership.updates()]
         return found if self._router.topology is None else [*found, *self._router.topology.updates()]
 
-    def let_out(self, peer: str, said: Sequence[Message]) -> Sequence[Message]:
-        """What a neighbour gets of what it would be told."""
+    def send(self, peer: str, said: Sequence[Message], now: int) -> Sequence[Event]:
+        """Tell a neighbour something, if it still is one; over a gateway only what may pass."""
+        if peer not in self._router.peers:
+            return ()
         border = self._borders.get(peer)
-        return said if border is None else border.let_out(said)
+        return self.links.send(peer, said if border is None else border.let_out(said), now)
+
+    def was_told(self, peer: str, said: Sequence[Message]) -> None:
+        """A neighbour was told something in an earlier life of this server."""
+        if peer in self._borders:
+            self._borders[peer].let_out(said)

@@ -95,15 +95,8 @@ class Node:
         self._now = now
         if self._keeping:
             self._keeping.restore(self, records, now)
-
-    @property
-    def deadline(self) -> int | None:
+        self.deadline = self._earliest(self.monitors.deadline)
         """When :meth:`handle` must be called again at the latest, with or without input."""
-        deadline = self.links.deadline
-        for other in (self.monitors.deadline, self.telling.deadline):
-            if other is not None and (deadline is None or other < deadline):
-                deadline = other
-        return deadline
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """Take what has come in, and say what goes out.
@@ -114,16 +107,30 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
-        self._has_news |= self.telling.is_due(now)
         due = self.monitors.deadline
         if due is not None and due <= now:
             self._deliver_sequences(self.monitors.release(now))
-        while self._has_news:
-            self._tell()
-        self._outputs += [Outlook(*each) for each in self.watching.news()]
-        self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
+            due = self.monitors.deadline
+        if self._has_news or self.telling.deadline is not None:
+            self._has_news |= self.telling.is_due(now)
+            while self._has_news:
+                self._tell()
         outputs, self._outputs = self._outputs, []
+        for prospect in self.watching.news():
+            outputs.append(Outlook(*prospect))
+        for peer, frame in self.links.frames(now):
+            outputs.append(Send(peer, frame))
+        self.deadline = self._earliest(due)
         return outputs if self._keeping is None else self._hold(self._keeping, outputs)
+
+    def _earliest(self, due: int | None) -> int | None:
+        """The first of what the parts of a node have to do at a time; of monitors it is known."""
+        deadline, telling = self.links.deadline, self.telling.deadline
+        if due is not None and (deadline is None or due < deadline):
+            deadline = due
+        if telling is not None and (deadline is None or telling < deadline):
+            deadline = telling
+        return deadline
 
     def _hold(self, keeping: Keeping, outputs: list[Output]) -> list[Output]:
         """Write first what the outputs depend on; what depends on nothing new still waits for what is before it."""
@@ -367,13 +374,12 @@ class Node:
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
         """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
         for peer, control in self.telling.restore(self.router.control(), known, self._now):
-            self.neighbours.let_out(peer, control)
+            self.neighbours.was_told(peer, control)
 
     def _send(self, peer: str, said: Sequence[Message]) -> None:
-        if peer in self.router.peers:
-            events = self.links.send(peer, self.neighbours.let_out(peer, said), self._now)
-            if events:
-                self._happened(events)
+        events = self.neighbours.send(peer, said, self._now)
+        if events:
+            self._happened(events)
 
     def _forward(self, message: messages.Publish, source: str | None) -> None:
         if self._has_news:
