@@ -81,7 +81,7 @@ class Node:
         self.mail = Mail(journal) if journal is not None else None
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.clock = HybridClock()
-        self.seen = Seen()
+        self.seen = Seen(settings.server, settings.incarnation)
         self.waves: Waves[_Asked | _Passed] = Waves()
         self.published = 0
         """How many notifications this server has accepted, in this incarnation."""
@@ -319,23 +319,18 @@ class Node:
             if peer not in self.router.peers:
                 return  # the link was given up because of a message before this one
             try:
-                self._receive(peer, message)
+                if isinstance(message, messages.Publish):
+                    self._pass_on(peer, message)
+                else:
+                    self._receive(peer, message)
             except PeerError as error:
                 self._happened(self._give_up(peer, error))
 
     def _receive(self, peer: str, message: Message) -> None:
-        if isinstance(message, messages.Publish):
-            envelope = message.notification.envelope
-            if envelope is None:
-                raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-            if self.neighbours.lets_in(peer, message) and self._is_new(envelope.id):
-                self.clock.saw(envelope.published)
-                self._forward(message, peer)
-            return
         self._has_news = True
         match message:
             case messages.Spread(token, origin):
-                origin = self.settings.server if self.neighbours.is_foreign(peer) else origin
+                origin = self.settings.server if peer in self.neighbours.borders else origin
                 self._spread(_Passed(peer, token), peer, origin)
             case messages.Spreaded(token):
                 self._come_back(self.waves.answered(peer, token))
@@ -344,14 +339,19 @@ class Node:
                 if self._keeping:
                     self._keeping.heard(peer, message)
 
-    def _is_new(self, id: NotificationId) -> bool:
-        """Whether a notification from a neighbour was not here before; while there is a cycle it may come back."""
-        if id.origin == self.settings.server and id.incarnation == self.settings.incarnation:
-            return False
-        is_new = self.seen.is_new(id.origin, id.incarnation, id.sequence)
-        if is_new and self._keeping:
-            self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
-        return is_new
+    def _pass_on(self, peer: str, message: messages.Publish) -> None:
+        """A neighbour sends a notification; while there is a cycle it may have been here before."""
+        envelope = message.notification.envelope
+        if envelope is None:
+            raise PeerError(f"{brief(peer)} sends a notification without an envelope")
+        border, id = self.neighbours.borders.get(peer), envelope.id
+        if border is not None and not border.lets_in(message):
+            return
+        if self.seen.is_new(id.origin, id.incarnation, id.sequence):
+            if self._keeping:
+                self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
+            self.clock.saw(envelope.published)
+            self._forward(message, peer)
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
@@ -374,12 +374,15 @@ class Node:
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
         """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
         for peer, control in self.telling.restore(self.router.control(), known, self._now):
-            self.neighbours.was_told(peer, control)
+            if peer in self.neighbours.borders:
+                self.neighbours.borders[peer].let_out(control)
 
     def _send(self, peer: str, said: Sequence[Message]) -> None:
-        events = self.neighbours.send(peer, said, self._now)
-        if events:
-            self._happened(events)
+        if peer in self.router.peers:
+            border = self.neighbours.borders.get(peer)
+            events = self.links.send(peer, said if border is None else border.let_out(said), self._now)
+            if events:
+                self._happened(events)
 
     def _forward(self, message: messages.Publish, source: str | None) -> None:
         if self._has_news:
