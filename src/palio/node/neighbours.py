@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from palio.errors import CallerError, PeerError, brief
-from palio.link.links import Keeper, Links, Members, Up, Wish
+from palio.link.links import Links
+from palio.link.ports import Keeper, Members, Up, Wish
 from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError, PalioError, PeerError, brief
-from palio.link.links import Down, Event, Received, Refused, Up
+from palio.link.ports import Down, Event, Received, Refused, Up
 from palio.model import Filter, Notification, Pattern
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission, ports
