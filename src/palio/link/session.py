@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import NamedTuple
+
+import msgspec
 
 from palio.errors import LimitError, PeerError
 from palio.link.frames import Data
 from palio.routing.messages import Message, Stamp
 
 
-class LinkSettings(NamedTuple):
+class LinkSettings(msgspec.Struct, frozen=True):
     """How patient a link is; times are in microseconds."""
 
     retransmit: int = 200_000
