@@ -10,7 +10,8 @@ import pytest
 
 from palio.errors import CallerError
 from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
-from palio.link.links import Down, Event, Links, Members, Received, Refused, Up, Wish
+from palio.link.links import Links
+from palio.link.ports import Down, Event, Members, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings
 from palio.node.journal import Journal
 from palio.routing.messages import Message, Spread, Stamp

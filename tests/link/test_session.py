@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,7 +181,7 @@ def test_a_session_goes_on_from_what_was_kept() -> None:
 
 
 def test_more_than_may_wait_is_refused() -> None:
-    session = Session(STAMP, SETTINGS._replace(outbox=3))
+    session = Session(STAMP, msgspec.structs.replace(SETTINGS, outbox=3))
     session.send(numbered(0, 1, 2))
     with pytest.raises(LimitError, match="messages waiting for a neighbour: 4 where at most 3"):
         session.send(numbered(3))

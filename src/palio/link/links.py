@@ -2,77 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, Protocol
-
-import msgspec
+from typing import Any, NamedTuple
 
 from palio.errors import CallerError, LimitError, PeerError, brief
 from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
+from palio.link.ports import Down, Event, Host, Keeper, Nothing, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings, Session
 from palio.routing.messages import Message, Stamp
-
-Members = tuple[tuple[str, Stamp], ...]
-
-
-class Wish(msgspec.Struct, frozen=True, gc=False):
-    """A link that this server opens, and opens again when it is lost."""
-
-    role: str
-    latency: int = 1
-
-
-class Up(msgspec.Struct, frozen=True, gc=False):
-    """A link is there; messages may be sent."""
-
-    peer: str
-    role: str
-    stamp: Stamp
-    members: Members
-    """What the neighbour brings."""
-    told: Members
-    """What it was told."""
-    latency: int = 1
-
-
-class Down(msgspec.Struct, frozen=True, gc=False):
-    """A link is gone, and what was on its way may be lost."""
-
-    peer: str
-
-
-class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A link that was wanted will not be."""
-
-    peer: str
-    reason: str
-
-
-class Received(msgspec.Struct, frozen=True, gc=False):
-    """Messages have arrived, in their order."""
-
-    peer: str
-    messages: Sequence[Message]
-
-
-Event = Up | Down | Refused | Received
-
-
-class Host(Protocol):
-    """What links ask the server."""
-
-    def next_stamp(self) -> Stamp:
-        """For a new link."""
-
-    def introduction(self) -> tuple[str, Members]:
-        """The architecture, and the servers of the tree."""
-
-    def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
-        """Why there cannot be a link to such a neighbour, if so.
-
-        The architecture is not known when a neighbour has accepted.
-        """
 
 
 class _Repeated:
@@ -115,26 +53,6 @@ class _Link:
         """A question whether the other end still knows the link."""
         self.kept = session.base, session.next, session.expected
         """What the journal knows of the session."""
-
-
-class Keeper(Protocol):
-    """Where links note what must survive, if anything must."""
-
-    def put(self, key: tuple[Hashable, ...], value: object) -> None:
-        """The record of a key is this from now on."""
-
-    def delete(self, key: tuple[Hashable, ...]) -> None:
-        """There is no record of a key any more."""
-
-
-class Nothing:
-    """Keeps nothing."""
-
-    def put(self, key: tuple[Hashable, ...], value: object) -> None:
-        """Do nothing."""
-
-    def delete(self, key: tuple[Hashable, ...]) -> None:
-        """Do nothing."""
 
 
 class Links:
@@ -459,32 +377,35 @@ class Links:
     def frames(self, now: int) -> list[tuple[str, Frame]]:
         """All frames that are due."""
         stirred, self._stirred = self._stirred, {}
-        while self._plans and self._plans[0][0] <= now:
-            time, peer = heappop(self._plans)
+        plans = self._plans
+        while plans and plans[0][0] <= now:
+            time, peer = heappop(plans)
             if self._planned.get(peer) == time:
                 del self._planned[peer]
                 stirred[peer] = None
-        for peer in [peer for peer, time in self._reopen.items() if time <= now]:
-            stirred[peer] = None
-            self._open(peer, now)
+        if self._reopen:
+            for peer in [peer for peer, time in self._reopen.items() if time <= now]:
+                stirred[peer] = None
+                self._open(peer, now)
         due, self._replies = self._replies, []
+        is_calm = not (self._opening or self._closing or self._reopen)
         for peer in stirred:
             link = self._links.get(peer)
-            for each in self._repeated(peer, link):
-                if each.is_due(now):
-                    due.append((peer, each.frame))
-                self._plan(peer, each.at)
+            if not is_calm or (link is not None and (link.answer is not None or link.doubt is not None)):
+                for each in self._repeated(peer, link):
+                    if each.is_due(now):
+                        due.append((peer, each.frame))
+                    self._plan(peer, each.at)
+                self._plan(peer, self._reopen.get(peer))
             if link is not None:
-                for frame in link.session.frames(now):
+                session = link.session
+                for frame in session.frames(now):
                     due.append((peer, frame))
-                self._plan(peer, link.session.deadline)
-            self._plan(peer, self._reopen.get(peer))
+                self._plan(peer, session.deadline)
         return due
 
     def _repeated(self, peer: str, link: _Link | None) -> Sequence[_Repeated]:
-        is_calm = link is None or (link.answer is None and link.doubt is None)
-        if is_calm and not self._closing and not self._opening:
-            return ()
+        """What is said again and again to a neighbour."""
         found = [*self._closing[peer].values()] if peer in self._closing else []
         if peer in self._opening:
             found.append(self._opening[peer].question)
@@ -506,9 +427,13 @@ class Links:
     @property
     def deadline(self) -> int | None:
         """When :meth:`frames` must be asked again at the latest."""
-        while self._plans and self._planned.get(self._plans[0][1]) != self._plans[0][0]:
-            heappop(self._plans)  # an earlier look has been planned, and taken, since
-        return self._plans[0][0] if self._plans else None
+        plans, planned = self._plans, self._planned
+        while plans:
+            time, peer = plans[0]
+            if planned.get(peer) == time:
+                return time
+            heappop(plans)  # an earlier look has been planned, and taken, since
+        return None
 
     @property
     def wishes(self) -> Mapping[str, Wish]:

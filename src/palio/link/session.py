@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, islice
-from typing import NamedTuple
+
+import msgspec
 
 from palio.errors import LimitError, PeerError
 from palio.link.frames import Data
 from palio.routing.messages import Message, Stamp
 
 
-class LinkSettings(NamedTuple):
+class LinkSettings(msgspec.Struct, frozen=True):
     """How patient a link is; times are in microseconds."""
 
     retransmit: int = 200_000
@@ -83,8 +84,8 @@ class Session:
         """Whether :meth:`frames` may have something to say."""
         if self._sent < len(self._outbox) and self._sent < self._settings.window:
             return True
-        deadline = self.deadline
-        return deadline is not None and deadline <= now
+        resend, acknowledge = self._resend_at, self._acknowledge_at
+        return (resend is not None and resend <= now) or (acknowledge is not None and acknowledge <= now)
 
     @property
     def next(self) -> int:
@@ -112,16 +113,18 @@ class Session:
 
     def receive(self, frame: Data, now: int) -> Sequence[Message]:
         """The messages of a frame that are next in the sequence; none if they came before or are not due yet."""
-        self._acknowledged(frame.expected, now)
-        if not frame.messages:
+        if frame.expected > self.base:
+            self._acknowledged(frame.expected, now)
+        messages = frame.messages
+        if not messages:
             return ()
         known = self.expected - frame.first
         if self._acknowledge_at is None:
             self._acknowledge_at = now + self._settings.acknowledge
-        if known < 0 or known >= len(frame.messages):
+        if known < 0 or known >= len(messages):
             self._acknowledge_at = now  # something is missing, or an acknowledgement was lost: say so at once
             return ()
-        fresh = frame.messages[known:] if known else frame.messages
+        fresh = messages[known:] if known else messages
         self.expected += len(fresh)
         return fresh
 
@@ -129,8 +132,6 @@ class Session:
         if expected > self._end:
             raise BrokenSequenceError(f"number {expected} is expected where only {self._end} were sent")
         done = expected - self.base
-        if done <= 0:
-            return
         for _ in range(done):
             self._outbox.popleft()
         self.base = expected
@@ -157,11 +158,11 @@ class Session:
     def _fresh(self) -> list[Data]:
         """Frames with all messages that may set out."""
         found = []
-        sent, most = self._sent, min(len(self._outbox), self._settings.window)
+        sent, most, step = self._sent, min(len(self._outbox), self._settings.window), self._settings.frame
         while sent < most:
-            end = min(sent + self._settings.frame, most)
-            found.append(Data(self.stamp, self.base + sent, tuple(islice(self._outbox, sent, end)), self.expected))
-            sent = end
+            messages = tuple(islice(self._outbox, sent, min(sent + step, most)))
+            found.append(Data(self.stamp, self.base + sent, messages, self.expected))
+            sent += len(messages)
         self._sent = sent
         self._end = max(self._end, self.base + sent)
         return found

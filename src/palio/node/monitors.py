@@ -201,6 +201,20 @@ class Monitors:
         elements, self._elements = self._elements, {}
         return [(peer, Element(each, tuple(tags))) for peer, taken in elements.items() for each, tags in taken]
 
+    def taken_of(self, notification: Notification, peers: Iterable[str]) -> dict[str, tuple[int, ...]]:
+        """The tasks of neighbours for which a notification was taken that these get anyway; that counts as told."""
+        found: dict[str, tuple[int, ...]] = {}
+        for peer in peers:
+            elements = self._elements.get(peer, ())
+            if len(elements) == 1 and elements[0][0] is notification:
+                found[peer] = tuple(self._elements.pop(peer)[0][1])
+        return found
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether something was taken for neighbours that they were not told."""
+        return bool(self._elements)
+
     def catch_up(self, watch: Watch, held: Sequence[Notification], now: int) -> None:
         """What has come for a watch elsewhere, or had to wait, comes now."""
         late, watch.pending = [*watch.pending, *held], []

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from palio.errors import CallerError, PeerError, brief
-from palio.link.links import Keeper, Links, Members, Up, Wish
+from palio.link.links import Links
+from palio.link.ports import Keeper, Members, Up, Wish
 from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border
@@ -23,8 +24,8 @@ class Neighbours:
     def __init__(self, settings: NodeSettings, router: Router, keeper: Keeper | None = None) -> None:
         self._settings = settings
         self._router = router
-        self._borders: dict[str, Border] = {}
-        """The gateways that are there."""
+        self.borders: dict[str, Border] = {}
+        """The neighbours that belong to other networks, and what passes between; to be changed only here."""
         self.membership = router.membership
         self.links = Links(settings.server, self, settings.link, keeper)
 
@@ -95,7 +96,7 @@ class Neighbours:
         self._router.connect(peer, role)
         if role is Role.GATEWAY:
             gateway = self._settings.gateways[peer]
-            self._borders[peer] = Border(gateway)
+            self.borders[peer] = Border(gateway)
             for offer in gateway.offers:
                 self._router.receive(peer, messages.Advertise(offer))
         elif self._router.topology is not None:
@@ -108,17 +109,13 @@ class Neighbours:
         elif self._router.topology is not None:
             self._router.topology.disconnect(peer)
         self._router.disconnect(peer)
-        self._borders.pop(peer, None)
-
-    def is_foreign(self, peer: str) -> bool:
-        """Whether a neighbour belongs to another network."""
-        return peer in self._borders
+        self.borders.pop(peer, None)
 
     # -- what they say -------------------------------------------------------------------------------------------------
 
     def hear(self, peer: str, message: Message) -> None:
         """A neighbour says what it wants or offers, or what it knows of the network."""
-        border, topology = self._borders.get(peer), self._router.topology
+        border, topology = self.borders.get(peer), self._router.topology
         match message:
             case messages.Members():
                 self.membership.receive(peer, message)
@@ -132,13 +129,8 @@ class Neighbours:
 
     def standing(self, peer: str) -> Iterable[messages.Standing]:
         """What a neighbour has said and not taken back, as it was said."""
-        border = self._borders.get(peer)
+        border = self.borders.get(peer)
         return self._router.standing(peer) if border is None else tuple(border.heard)
-
-    def lets_in(self, peer: str, message: messages.Publish) -> bool:
-        """Whether a neighbour's notification may come in."""
-        border = self._borders.get(peer)
-        return border is None or border.lets_in(message)
 
     # -- what they are told --------------------------------------------------------------------------------------------
 
@@ -153,8 +145,3 @@ class Neighbours:
         """What the neighbours have to be told of the network; it counts as told."""
         found: list[tuple[str, Sequence[Message]]] = [(peer, [members]) for peer, members in self.membership.updates()]
         return found if self._router.topology is None else [*found, *self._router.topology.updates()]
-
-    def let_out(self, peer: str, said: Sequence[Message]) -> Sequence[Message]:
-        """What a neighbour gets of what it would be told."""
-        border = self._borders.get(peer)
-        return said if border is None else border.let_out(said)

@@ -6,8 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from palio.errors import CallerError, PalioError, PeerError, brief
-from palio.link.links import Down, Event, Received, Refused, Up
+from palio.link.ports import Down, Event, Received, Refused, Up
 from palio.model import Filter, Notification, Pattern
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission, ports
@@ -83,7 +85,7 @@ class Node:
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
         self.clock = HybridClock()
-        self.seen = Seen()
+        self.seen = Seen(settings.server, settings.incarnation)
         self.waves: Waves[_Asked | _Passed] = Waves()
         self.published = 0
         """How many notifications this server has accepted, in this incarnation."""
@@ -97,15 +99,8 @@ class Node:
         self._now = now
         if self._keeping:
             self._keeping.restore(self, records, now)
-
-    @property
-    def deadline(self) -> int | None:
+        self.deadline = self._earliest(self.monitors.deadline)
         """When :meth:`handle` must be called again at the latest, with or without input."""
-        deadline = self.links.deadline
-        for other in (self.monitors.deadline, self.telling.deadline):
-            if other is not None and (deadline is None or other < deadline):
-                deadline = other
-        return deadline
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """Take what has come in, and say what goes out.
@@ -116,17 +111,32 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
-        self._has_news |= self.telling.is_due(now)
         due = self.monitors.deadline
         if due is not None and due <= now:
             self._deliver_sequences(self.monitors.release(now))
-            self._pass_on()
-        while self._has_news:
-            self._tell()
-        self._outputs += [Outlook(*each) for each in self.outlooks.news()]
-        self._outputs += [Send(peer, frame) for peer, frame in self.links.frames(now)]
+            self._talk_of_patterns()
+            due = self.monitors.deadline
+        if self._has_news or self.telling.deadline is not None:
+            self._has_news |= self.telling.is_due(now)
+            while self._has_news:
+                self._tell()
+            due = self.monitors.deadline
         outputs, self._outputs = self._outputs, []
+        for prospect in self.outlooks.news():
+            outputs.append(Outlook(*prospect))
+        for peer, frame in self.links.frames(now):
+            outputs.append(Send(peer, frame))
+        self.deadline = self._earliest(due)
         return outputs if self._keeping is None else self._hold(self._keeping, outputs)
+
+    def _earliest(self, due: int | None) -> int | None:
+        """The first of what the parts of a node have to do at a time; of monitors it is known."""
+        deadline, telling = self.links.deadline, self.telling.deadline
+        if due is not None and (deadline is None or due < deadline):
+            deadline = due
+        if telling is not None and (deadline is None or telling < deadline):
+            deadline = telling
+        return deadline
 
     def _hold(self, keeping: Keeping, outputs: list[Output]) -> list[Output]:
         """Write first what the outputs depend on; what depends on nothing new still waits for what is before it."""
@@ -317,22 +327,17 @@ class Node:
             if peer not in self.router.peers:
                 return  # the link was given up because of a message before this one
             try:
-                self._receive(peer, message)
+                if isinstance(message, messages.Publish):
+                    self._pass_on(peer, message)
+                else:
+                    self._receive(peer, message)
             except PeerError as error:
                 self._happened(self._give_up(peer, error))
 
     def _receive(self, peer: str, message: Message) -> None:
-        if isinstance(message, messages.Publish):
-            envelope = message.notification.envelope
-            if envelope is None:
-                raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-            if self.neighbours.lets_in(peer, message) and self._is_new(envelope.id):
-                self.clock.saw(envelope.published)
-                self._forward(message, peer)
-            return
         if isinstance(message, messages.Element):
             self._take_over(peer, message, (message.notification,))
-            self._pass_on()
+            self._talk_of_patterns()
             return
         self._has_news = True
         match message:
@@ -341,7 +346,7 @@ class Node:
             case messages.Delegate() | messages.Accepted() | messages.Recall() | messages.Release():
                 self._take_over(peer, message)
             case messages.Spread(token, origin):
-                origin = self.settings.server if self.neighbours.is_foreign(peer) else origin
+                origin = self.settings.server if peer in self.neighbours.borders else origin
                 self._spread(_Passed(peer, token), peer, origin)
             case messages.Spreaded(token):
                 self._come_back(self.waves.answered(peer, token))
@@ -361,14 +366,24 @@ class Node:
         self.delegating.receive(peer, message, self._now)
         self._deliver_sequences(self.monitors.found())
 
-    def _is_new(self, id: NotificationId) -> bool:
-        """Whether a notification from a neighbour was not here before; while there is a cycle it may come back."""
-        if id.origin == self.settings.server and id.incarnation == self.settings.incarnation:
-            return False
-        is_new = self.seen.is_new(id.origin, id.incarnation, id.sequence)
-        if is_new and self._keeping:
-            self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
-        return is_new
+    def _pass_on(self, peer: str, message: messages.Publish) -> None:
+        """A neighbour sends a notification; while there is a cycle it may have been here before."""
+        envelope = message.notification.envelope
+        if envelope is None:
+            raise PeerError(f"{brief(peer)} sends a notification without an envelope")
+        border, id = self.neighbours.borders.get(peer), envelope.id
+        if border is not None and not border.lets_in(message):
+            return
+        if message.tags:
+            self._take_over(peer, messages.Element(message.notification, message.tags), (message.notification,))
+            message = msgspec.structs.replace(message, tags=())
+        if self.seen.is_new(id.origin, id.incarnation, id.sequence):
+            if self._keeping:
+                self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
+            self.clock.saw(envelope.published)
+            self._forward(message, peer)
+        elif self.monitors.has_elements:
+            self._talk_of_patterns()
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
@@ -388,9 +403,9 @@ class Node:
         pressing |= self.delegating.reconsider()
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self._send(peer, control)
-        self._pass_on()
+        self._talk_of_patterns()
 
-    def _pass_on(self) -> None:
+    def _talk_of_patterns(self) -> None:
         """Tell the neighbours about patterns that one watches for the other: behind what they are told of filters."""
         if not self._has_news:
             for peer, message in self.delegating.outgoing():
@@ -399,11 +414,13 @@ class Node:
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
         """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
         for peer, control in self.telling.restore(self.router.control(), known, self._now):
-            self.neighbours.let_out(peer, control)
+            if peer in self.neighbours.borders:
+                self.neighbours.borders[peer].let_out(control)
 
     def _send(self, peer: str, said: Sequence[Message]) -> None:
         if peer in self.router.peers:
-            events = self.links.send(peer, self.neighbours.let_out(peer, said), self._now)
+            border = self.neighbours.borders.get(peer)
+            events = self.links.send(peer, said if border is None else border.let_out(said), self._now)
             if events:
                 self._happened(events)
 
@@ -420,9 +437,18 @@ class Node:
             self._outputs.append(Deliver(route.parties, notification, numbers))
         if route.met:
             self._deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
-            self._pass_on()
+        if self.monitors.has_elements:
+            self._send_taken(passed, route.peers)
+            return
         for peer in route.peers:
             self._send(peer, (passed,))
+
+    def _send_taken(self, message: messages.Publish, peers: Sequence[str]) -> None:
+        """Send a notification that was taken for neighbours; to those that get it anyway, it is said with it."""
+        taken = self.monitors.taken_of(message.notification, peers)
+        for peer in peers:
+            self._send(peer, (msgspec.structs.replace(message, tags=taken.get(peer, ())),))
+        self._talk_of_patterns()
 
     def _deliver_sequences(self, found: Iterable[Found]) -> None:
         for each in found:

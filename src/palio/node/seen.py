@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Seen:
-    """Remembers the latest notification of each origin.
+    """Remembers the latest notification of each origin; those of the server itself were here, all of them.
 
     In a tree those of one origin come in their order. While two links close a cycle a later one may be faster on the
     other way: then the earlier one counts as known, because order is promised always, and that it arrives only where
@@ -15,9 +15,10 @@ class Seen:
     [True, True, False, False]
     """
 
-    __slots__ = ("_latest",)
+    __slots__ = ("_latest", "_own")
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "", incarnation: int = 0) -> None:
+        self._own = server, incarnation
         self._latest: dict[tuple[str, int], int] = {}
 
     def restore(self, origin: str, incarnation: int, latest: int) -> None:
@@ -27,7 +28,7 @@ class Seen:
     def is_new(self, origin: str, incarnation: int, sequence: int) -> bool:
         """Whether a notification comes for the first time, and none that was published after it came before."""
         key = origin, incarnation
-        if sequence <= self._latest.get(key, -1):
+        if sequence <= self._latest.get(key, -1) or key == self._own:
             return False
         self._latest[key] = sequence
         return True

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from palio.errors import CallerError
 from palio.model import Advertisement, Filter
 from palio.routing.general import AdvertisingGeneral, General
@@ -27,10 +25,6 @@ class Centralized(Router):
     def hears_subscriptions(self, role: Role) -> bool:
         """Other networks do."""
         return role is Role.GATEWAY
-
-    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
-        """To other networks where it is wanted."""
-        return _without(wanting, source)
 
 
 class Hierarchical(Router):
@@ -72,9 +66,10 @@ class Hierarchical(Router):
         """Subscriptions go up."""
         return role is not Role.CLIENT
 
-    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
+    def onward(self, wanting: dict[str, object], source: str | None, message: Publish) -> tuple[str, ...]:
         """Down where it is wanted, and up unless it comes from there."""
-        return _without({**dict.fromkeys(wanting), **self._above}, source) if self._above else _without(wanting, source)
+        wanting.update(self._above)
+        return super().onward(wanting, source, message)
 
 
 class _Acyclic(Router):
@@ -88,10 +83,6 @@ class _Acyclic(Router):
     def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
         """All do."""
         return True
-
-    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
-        """Where it is wanted."""
-        return _without(wanting, source)
 
 
 class SubscriptionForwarding(_Acyclic):
@@ -144,13 +135,9 @@ class Flooding(_Acyclic):
         """None does."""
         return False
 
-    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
+    def onward(self, wanting: dict[str, object], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
         """Everywhere."""
-        return _without(self.peers, source)
-
-
-def _without(peers: Collection[str], source: str | None) -> tuple[str, ...]:
-    return tuple([peer for peer in peers if peer != source]) if source in peers else tuple(peers)
+        return tuple([peer for peer in self.peers if peer != source])
 
 
 ARCHITECTURES: dict[str, type[Router]] = {

@@ -55,6 +55,8 @@ class Publish(Message, frozen=True, gc=False):
     """In networks of any shape: the server where it has entered the network; it travels on the paths from there."""
     hops: int = 0
     """There: how many links it may still go over."""
+    tags: tuple[int, ...] = ()
+    """The tasks of the receiver whose monitors have taken it, as in :class:`Element`."""
 
 
 class Members(Message, frozen=True, gc=False):
@@ -119,7 +121,7 @@ class Continue(Message, frozen=True, gc=False):
 
 
 class Element(Message, frozen=True, gc=False):
-    """The monitors of these tasks have taken a notification."""
+    """The monitors of these tasks have taken a notification, which you get for no other reason."""
 
     notification: Notification
     tags: tuple[int, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -112,9 +112,14 @@ class Router(ABC):
         """Whether advertisements are passed on to such a neighbour."""
         return False
 
-    @abstractmethod
-    def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:
-        """The neighbours that get a notification, of which some want it and one has sent it."""
+    def onward(self, wanting: dict[str, object], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
+        """The neighbours that get a notification: those that want it, but for the one that has sent it.
+
+        Those that want it are noted in a dictionary that an architecture may change.
+        """
+        if source is not None:
+            wanting.pop(source, None)
+        return tuple(wanting)
 
     def admit(self, message: Publish, source: str | None) -> Publish | None:  # noqa: ARG002 (most take it as it is)
         """A notification as it goes on from here, if it does."""
@@ -338,7 +343,7 @@ class Router(ABC):
     def route(self, message: Publish, source: str | None = None) -> Route:
         """Who gets a notification that a party has published here, or a neighbour has sent."""
         parties: dict[str, None] = {}
-        wanting: dict[str, None] = {}
+        wanting: dict[str, object] = {}
         targets = self._targets
         slots = self._index.match(message.notification)
         for slot in slots:
@@ -346,8 +351,9 @@ class Router(ABC):
             if isinstance(target, str):
                 parties[target] = None
             else:
-                parties.update(target.parties)
                 wanting.update(target.peers)
+                if target.parties:
+                    parties.update(target.parties)
         onward = self.onward(wanting, source, message)
         if MONITORS not in parties:
             return Route(tuple(parties), onward)

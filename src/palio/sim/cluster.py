@@ -146,13 +146,13 @@ class Cluster:
             self.give(target, (FromPeer(source, frame),))
 
     def _take(self, server: str, output: Output) -> None:
-        now = self.scheduler.now
         if isinstance(output, Send):
-            frame = output.frame
+            peer, frame = output.peer, output.frame
             if isinstance(frame, Data) and frame.messages:
-                self._count(server, output.peer, frame)
-            self.network.send(server, output.peer, frame)
+                self._count(server, peer, frame)
+            self.network.send(server, peer, frame)
             return
+        now = self.scheduler.now
         match output:
             case Deliver(parties, notification, numbers):
                 if numbers:
@@ -195,18 +195,16 @@ class Cluster:
 
     def _count(self, server: str, peer: str, frame: Data) -> None:
         """Messages that are sent again count once."""
-        key = server, frame.session
-        known = self._highest.get(key, 0) - frame.first
-        if known <= 0:
-            known, fresh = 0, frame.messages
-        else:
-            fresh = frame.messages[known:]
-        if not fresh:
-            return
+        stamp, number, fresh = frame.session, frame.first, frame.messages
+        key = server, stamp
+        highest = self._highest.get(key, 0)
+        if highest > number:
+            number, fresh = highest, fresh[highest - number :]
         self.messages += len(fresh)
-        self._highest[key] = frame.first + len(frame.messages)
-        for number, message in enumerate(fresh, frame.first + known):
-            self._sent(server, peer, number, frame.session, message)
+        for message in fresh:
+            self._sent(server, peer, number, stamp, message)
+            number += 1
+        self._highest[key] = number
 
     def _sent(self, server: str, peer: str, number: int, stamp: Stamp, message: Message) -> None:  # noqa: ARG002
         """A message has set out for the first time."""
@@ -218,8 +216,8 @@ class Cluster:
         deadline = node.deadline
         if deadline is None:
             return
-        clock, planned = self._clocks.get(server), self._wakes.get(server)
-        time = deadline if clock is None else clock.when(deadline)
+        time = self._clocks[server].when(deadline) if server in self._clocks else deadline
+        planned = self._wakes.get(server)
         if planned is None or time < planned:
             self._wakes[server] = time
             self.scheduler.at(time, self._wake, server, node, time, priority=1)

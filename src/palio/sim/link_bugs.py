@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from palio.link.frames import Close, Data
-from palio.link.links import Event, Links
+from palio.link.links import Links
+from palio.link.ports import Event
 from palio.link.session import Session
 from palio.model import Notification
 from palio.node.node import Node, _Asked, _Passed

@@ -209,10 +209,10 @@ def _held_back_in_vain(_right: _Right) -> _Right:
     return take_first
 
 
-@BUGS.plant(Node, "deadline", ("ce", "as"))
+@BUGS.plant(Node, "_earliest", ("ce", "as"))
 def _held_back_for_ever(_right: _Right) -> _Right:
     """A node does not say when what it holds back has to go."""
-    return property(lambda node: node.links.deadline)  # type: ignore[return-value]
+    return lambda node, _due: node.links.deadline
 
 
 # -- what is kept ------------------------------------------------------------------------------------------------------

@@ -283,7 +283,7 @@ def _unwanted_sent_down(right: _Right) -> _Right:
     """In a hierarchy notifications go down to clients that do not want them."""
 
     def onward(router: Hierarchical, _wanting: Iterable[str], source: str | None, message: Publish) -> tuple[str, ...]:
-        clients = [peer for peer, role in router.peers.items() if role is Role.CLIENT]
+        clients = {peer: role for peer, role in router.peers.items() if role is Role.CLIENT}
         return tuple(right(router, clients, source, message))
 
     return onward

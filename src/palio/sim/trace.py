@@ -115,4 +115,4 @@ class TracedCluster(Cluster):
 
 
 def _one_by_one(settings: LinkSettings) -> LinkSettings:
-    return settings._replace(frame=1, window=1 << 30)
+    return msgspec.structs.replace(settings, frame=1, window=1 << 30)
