@@ -239,6 +239,7 @@ class Delegating:
                 self._monitors.catch_up(watch, held, now)
             case messages.Recall():
                 watch.is_leaving = True
+                self._monitors.keep(watch)
                 if watch.place is Place.AWAY:
                     self._monitors.move(watch, Place.RECALLED)
                     self._send(watch, messages.Recall(watch.tag))

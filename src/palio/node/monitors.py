@@ -218,6 +218,7 @@ class Monitors:
     def catch_up(self, watch: Watch, held: Sequence[Notification], now: int) -> None:
         """What has come for a watch elsewhere, or had to wait, comes now."""
         late, watch.pending = [*watch.pending, *held], []
+        self.keep(watch)
         for each in sorted(late, key=order_of):
             self._arrive(Arrival(order_of(each), self._arrivals, each, (), watch), now)
 
