@@ -39,6 +39,7 @@ from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Border
+from palio.routing.compression import Compression
 from palio.routing.messages import Message, Stamp
 from palio.routing.outlooks import Outlooks
 from palio.routing.router import Role, Router
@@ -76,6 +77,7 @@ class Node:
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
         self.telling = Telling(settings.telling, is_kept=settings.durable)
+        self.compression = Compression(settings.compression, is_kept=settings.durable)
         self.outlooks = Outlooks(self.router)
         self.links = Links(settings.server, self, settings.link, journal)
         self.mail = Mail(journal) if journal is not None else None
@@ -365,6 +367,7 @@ class Node:
             self.router.topology.disconnect(peer)
         self.router.disconnect(peer)
         self.telling.forget(peer)
+        self.compression.forget(peer)
         self._borders.pop(peer, None)
 
     def join(self, up: Up) -> None:
@@ -428,14 +431,24 @@ class Node:
 
     def hear(self, peer: str, message: messages.Control) -> None:
         """A neighbour says what it wants or offers; over a gateway only what may pass counts."""
+        for each in self._let_in(peer, message):
+            for counting in self.compression.take(peer, each):
+                self.router.receive(peer, counting)
+
+    def recall(self, peer: str, message: messages.Standing) -> None:
+        """A neighbour said what it wants or offers in an earlier life of this server."""
+        for each in self._let_in(peer, message):
+            for counting in self.compression.recall(peer, messages.begun(each)):
+                self.router.receive(peer, counting)
+
+    def _let_in(self, peer: str, message: messages.Control) -> Iterable[messages.Control]:
         border = self._borders.get(peer)
-        for each in (message,) if border is None else border.take_in(message):
-            self.router.receive(peer, each)
+        return (message,) if border is None else border.take_in(message)
 
     def standing(self, peer: str) -> Iterable[messages.Standing]:
         """What a neighbour has said and not taken back, as it was said."""
         border = self._borders.get(peer)
-        return self.router.standing(peer) if border is None else tuple(border.heard)
+        return self.compression.said(peer, self.router.standing(peer)) if border is None else tuple(border.heard)
 
     def _is_new(self, id: NotificationId) -> bool:
         """Whether a notification from a neighbour was not here before; while there is a cycle it may come back."""

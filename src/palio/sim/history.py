@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from palio.routing.telling import TellingSettings
+from palio.routing.unions import Merging
 from palio.sim.clock import RIGHT
 from palio.sim.doom import Effect
 from palio.sim.network import Weather
@@ -95,6 +96,18 @@ class History(msgspec.Struct, frozen=True):
     """For how long monitors hold notifications back."""
     telling: TellingSettings = TellingSettings()
     """How servers tell their neighbours of changes: whether they merge, and wait."""
+    compression: Merging | None = None
+    """Whether servers merge what one neighbour tells them."""
+
+    @property
+    def merges(self) -> bool:
+        """Whether anything is merged."""
+        return self.telling.merging is not None or self.compression is not None
+
+    @property
+    def slack(self) -> int:
+        """The larger one of the budgets of imperfect merging, in percent."""
+        return max(each.slack for each in (self.telling.merging, self.compression, Merging()) if each is not None)
 
     def to_json(self) -> bytes:
         """For a file."""

@@ -116,7 +116,11 @@ class Player:
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
         history = self.history
         settings = NodeSettings(server, architecture_of(history.architecture, server), life, links)._replace(
-            gateways=self._gateways(server), durable=history.durable, window=history.window, telling=history.telling
+            gateways=self._gateways(server),
+            durable=history.durable,
+            window=history.window,
+            telling=history.telling,
+            compression=history.compression,
         )
         parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
         self.cluster.start(settings, parties)
