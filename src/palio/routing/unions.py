@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple
 
 from palio.errors import CallerError
@@ -72,8 +73,8 @@ def join(left: United[Any], right: United[Any], names: tuple[str, ...], limits: 
         return None
     found = _exactly(left, right, names[0]) if len(names) == 1 else None
     if found is None and limits.slack:
-        found = _nearly(left, right, names)
-    if found is None or found[1] * 100 > limits.slack + _ROUNDING:
+        found = _nearly(left, right, names, limits.slack)
+    if found is None or _exceeds(found[1], limits.slack):
         return None
     merged, waste = found
     if not (merged.covers(left.element) and merged.covers(right.element)):
@@ -108,14 +109,18 @@ def _room(left: ConstraintSet, right: ConstraintSet) -> int:
     return min(count, _MOST_CONSTRAINTS)
 
 
-def _nearly(left: United[Any], right: United[Any], names: tuple[str, ...]) -> _Found | None:
-    """A filter that selects a little more than the two."""
+def _exceeds(waste: float, slack: int) -> bool:
+    return waste * 100 > slack + _ROUNDING
+
+
+def _nearly(left: United[Any], right: United[Any], names: tuple[str, ...], slack: int) -> _Found | None:
+    """A filter that selects a little more than the two, if the budget allows for it."""
     one, other = left.element, right.element
     if not isinstance(one, Filter) or not isinstance(other, Filter):
         return None
     found = _string_hull(left, right, names[0]) if len(names) == 1 else None
     found = found or _box(left, right, names)
-    if found is None:
+    if found is None or _exceeds(found[1], slack):
         return None
     hulls, waste = found
     constraints = [each for each in one.constraints if each.name not in hulls]
@@ -153,6 +158,7 @@ def _ratios(first: ValueSet, second: ValueSet) -> _Ratios | None:
     return _Ratios(allowed, (end - begin) / whole, (stop - start) / whole, common / whole)
 
 
+@lru_cache(maxsize=1024)
 def range_of(allowed: ValueSet) -> dict[str, Bounds] | None:
     """The least value and the end of a bounded range of numbers, or times, by type; none if it is anything else."""
     fields = {field: bounds for field, bounds in zip(Orders._fields, allowed.orders, strict=True) if bounds}
