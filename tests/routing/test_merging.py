@@ -10,6 +10,7 @@ import pytest
 
 from palio import Advertisement, Filter
 from palio.errors import CallerError
+from palio.routing.merging import Merged
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
 from palio.routing.pool import unite
 from palio.routing.table import Table
@@ -31,9 +32,14 @@ SETTINGS = [
 def range_text(random: Random) -> str:
     if random.random() < 0.3:
         return filter_text(random)
-    low = random.randrange(7)
     symbol = random.choice(["", 'symbol = "A" and ', 'symbol = "B" and '])
-    return f"{symbol}x >= {low} and x <= {low + random.randrange(3)}"
+    box = f" and {limits_text('y', 2, random)}" if random.random() < 0.3 else ""
+    return symbol + limits_text("x", 7, random) + box
+
+
+def limits_text(name: str, most: int, random: Random) -> str:
+    low = random.randrange(most)
+    return f"{name} >= {low} and {name} <= {low + random.randrange(3)}"
 
 
 def union(elements: Iterable[Filter | Advertisement]) -> int:
@@ -251,6 +257,50 @@ def test_what_comes_later_joins_what_covers_it() -> None:
     assert telling.take([("rome", subscribe("x >= 1 and x <= 5"))], 0) == []
     ((_, parts),) = telling.groups("rome")
     assert len(parts) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_comes_one_by_one_is_merged_as_well_as_what_comes_at_once(seed: int) -> None:
+    random = Random(seed)
+    numbers = random.sample(range(40), 30)
+    merged = Merged(Filter, Merging(parts=40))
+    messages = 0
+    pieces = [Filter.parse(f"x >= {number} and x < {number + 1}") for number in numbers]
+    for count, piece in enumerate(pieces, 1):
+        news, ends = merged.change([piece], [])
+        messages += len(news) + len(ends)
+        assert messages <= 2 * count, "what is new begins one at most, and that ends once"
+    found = {each.element for each in merged.groups()}
+    assert found == {each.element for each in unite(pieces, Merging(parts=40)) if not each.is_single}
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("limits", [Merging(), Merging(parts=4, slack=40)])
+def test_a_cancellation_touches_only_what_it_was_merged_with(seed: int, limits: Merging) -> None:
+    random = Random(seed)
+    merged, held = Merged(Filter, limits), dict[Filter, None]()
+    for _ in range(80):
+        one = Filter.parse(range_text(random))
+        if one not in held:
+            held[one] = None
+            merged.change([one], [])
+        else:
+            del held[one]
+            news, ends = merged.change([], [one])
+            assert len(ends) <= 1
+            assert len(news) < limits.parts
+
+
+def test_what_stands_can_be_said_once_more_by_itself() -> None:
+    """As neighbours do that make before they break: the broad one comes before the narrow ones end."""
+    one, two = Filter.parse("x >= 0 and x <= 3"), Filter.parse("x >= 2 and x <= 6")
+    both = Filter.parse("x >= 0 and x <= 6")
+    merged = Merged(Filter, Merging(parts=2))
+    assert merged.change([one, two], []) == ([both], [])
+    assert merged.change([both], []) == ([], []), "though that makes three parts"
+    assert merged.change([], [one]) == ([], [])
+    assert merged.change([], [two]) == ([], [])
+    assert merged.change([], [both]) == ([], [both])
 
 
 def test_what_is_undone_is_never_told() -> None:

@@ -63,9 +63,9 @@ class Merged(Generic[E]):
     def change(self, begun: Iterable[E], ended: Iterable[E]) -> tuple[list[E], list[E]]:
         """What has to be known has changed: what stands from now on, and then what does no longer."""
         self._before = {}
-        apart = self._take_apart(ended)
-        for each in in_order(self._absorb(apart)):
-            self._settle(each, lambda other: not self._before.get(other, True))
+        fresh: dict[E, None] = {}
+        for each in in_order(self._absorb(self._take_apart(ended))):
+            fresh[self._settle(each, fresh.__contains__)] = None
         for each in in_order(self._absorb(begun)):
             self._settle(each)
         changes = self._before.items()
@@ -103,12 +103,13 @@ class Merged(Generic[E]):
                 return entry.element
         return None
 
-    def _settle(self, element: E, may_join: Callable[[E], bool] = lambda _: True) -> None:
-        """Find a new element its place: alone, or with others."""
+    def _settle(self, element: E, may_join: Callable[[E], bool] = lambda _: True) -> E:
+        """Find a new element its place, alone or with others; as what it stands."""
         united, taken = self._pool.grow(United(element, (element,)), may_join)
         for each in taken:
             self.end(each.element)
         self.begin(united)
+        return united.element
 
     def begin(self, united: United[E]) -> None:
         """From now on an element stands, for itself or for others."""

@@ -87,7 +87,7 @@ class Pool(Generic[E]):
             for other, names in self._neighbours(united.element, taken):
                 if not may_join(other):
                     continue
-                joined = join(united, self._all[other], names, self._limits)
+                joined = join(self._all[other], united, names, self._limits)
                 if joined is None or (joined.element in self._all and joined.element not in (other, *taken)):
                     continue
                 if found is None or joined.waste < found[0].waste:

@@ -61,14 +61,15 @@ def _parts_forgotten(right: _Right) -> _Right:
 def _part_lost_when_merged_twice(right: _Right) -> _Right:
     """When a merged filter is merged once more, the first of its parts counts as told by itself."""
 
-    def settle(merged: Merged[Any], element: Any, *may_join: Any) -> None:
-        right(merged, element, *may_join)
-        united = merged._pool[merged._stands_as[element]]
+    def settle(merged: Merged[Any], element: Any, *may_join: Any) -> Any:
+        whole = right(merged, element, *may_join)
+        united = merged._pool[whole]
         if len(united.parts) > 2:
             lost = united.parts[0]
             merged._pool._all[united.element] = _without(united, lost)
             merged._pool.add(United(lost, (lost,)))
             merged._stands_as[lost] = lost
+        return whole
 
     return settle
 
@@ -77,17 +78,18 @@ def _part_lost_when_merged_twice(right: _Right) -> _Right:
 def _taken_back_too_little(right: _Right) -> _Right:
     """What was told before stays told when it is merged with something new."""
 
-    def settle(merged: Merged[Any], element: Any, *may_join: Any) -> None:
+    def settle(merged: Merged[Any], element: Any, *may_join: Any) -> Any:
         before = dict(merged._before)
-        right(merged, element, *may_join)
+        whole = right(merged, element, *may_join)
         for each in [each for each in merged._before if each not in before]:
             if merged._before[each] and each not in merged._pool:
                 del merged._before[each]
+        return whole
 
     return settle
 
 
-@BUGS.plant(Compression, "take", TREES)
+@BUGS.plant(Compression, "take", (*TREES, "gs+hs", "as+hs+gs"))
 def _compressed_not_split(right: _Right) -> _Right:
     """When a neighbour takes back a part of what was compressed, the compressed filter stays."""
 
