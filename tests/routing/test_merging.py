@@ -91,6 +91,8 @@ def test_a_gap_is_a_share_of_the_whole_range() -> None:
     texts = "x >= 0 and x <= 6", "x >= 8 and x <= 10"
     assert unions(*texts, slack=19) == filters(*texts)
     assert unions(*texts, slack=20) == filters("x >= 0 and x <= 10")
+    vast = "x >= -1.7e308 and x <= 0", "x >= 1 and x <= 1.7e308"
+    assert unions(*vast, slack=100) == filters(*vast), "of what is too large to be measured neither"
     half_open = "x <= 1", "x >= 2"
     assert unions(*half_open, slack=100) == filters(*half_open), "of what has no end a gap has no share"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple
 
@@ -153,6 +154,8 @@ def _ratios(first: ValueSet, second: ValueSet) -> _Ratios | None:
     field = next(reversed(one))  # floats rather than integers, if both
     (low, high), (begin, end), (start, stop) = around[field], one[field], other[field]
     whole = high - low
+    if math.isinf(whole):
+        return None
     common = max(0, min(end, stop) - max(begin, start))
     allowed = ValueSet(orders=Orders(**around))
     return _Ratios(allowed, (end - begin) / whole, (stop - start) / whole, common / whole)
