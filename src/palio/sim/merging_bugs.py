@@ -124,8 +124,8 @@ def _compressed_outlives_the_link(_right: _Right) -> _Right:
 
 
 @BUGS.plant(unions, "_wasted", ("as", "hs"))
-def _waste_of_one_attribute_only(_right: _Right) -> _Right:
-    """Where filters differ in two attributes, what was in vain before they were merged does not count."""
+def _earlier_waste_forgotten(_right: _Right) -> _Right:
+    """What a merged filter selects in vain does not count when it is merged once more."""
     return lambda _left, _right, ratios: max(0.0, 1 - ratios.left - ratios.right + ratios.common)
 
 
