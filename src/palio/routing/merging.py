@@ -90,7 +90,7 @@ class Merged(Generic[E]):
             if whole is None:
                 left.append(each)
             else:
-                self._pool.widen(whole, each)
+                self._pool.add_part(whole, each)
                 self._stands_as[each] = whole
                 self._touched[whole] = None
         return left

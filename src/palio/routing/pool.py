@@ -72,7 +72,7 @@ class Pool(Generic[E]):
             if not row.elements:
                 del self._shelves[shelf]
 
-    def widen(self, element: E, part: E) -> None:
+    def add_part(self, element: E, part: E) -> None:
         """The element stands for one more."""
         united = self._all[element]
         self._all[element] = united._replace(parts=tuple(dict.fromkeys(chain(united.parts, (part,)))))

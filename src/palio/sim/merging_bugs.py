@@ -163,7 +163,7 @@ def _beyond_the_budget(right: _Right) -> _Right:
     return init
 
 
-@BUGS.plant(Pool, "widen", TREES)
+@BUGS.plant(Pool, "add_part", TREES)
 def _absorbed_not_noted(_right: _Right) -> _Right:
     """What a merged filter covers already is not told, and not noted as a part of it either."""
     return lambda _pool, _element, _part: None
