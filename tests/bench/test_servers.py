@@ -39,16 +39,22 @@ def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "_EVENTS", 200)
     rows = list(merging.rows(400, merging.POPULATIONS, lambda _: None))
-    assert len(rows) == len(merging.POPULATIONS) * len(merging.MODES) * 2
+    arrivals = ("connect", "one by one", "in batches")
+    assert len(rows) == len(merging.POPULATIONS) * len(merging.MODES) * len(arrivals)
     figures = {(row["population"], row["operation"]): row for row in rows}
     for population in merging.POPULATIONS:
-        for operation in ("connect", "in batches"):
-            alone, perfect, *others = (figures[population, f"{operation}, {mode}"] for mode in merging.MODES)
-            assert alone["in_vain"] == perfect["in_vain"] == 0
-            assert all(0 < row["held_share"] <= row["told_share"] for row in (alone, perfect, *others))
-            assert perfect["held_share"] <= alone["held_share"]
-            assert all(row["held_share"] <= perfect["held_share"] for row in others)
+        for arrival in arrivals:
+            modes = {mode: figures[population, f"{arrival}, {mode}"] for mode in merging.MODES}
+            alone, perfect, compressed = (modes[mode] for mode in ("covering", "perfect", "compressed"))
+            assert alone["in_vain"] == perfect["in_vain"] == compressed["in_vain"] == 0
+            assert all(0 < row["held_share"] <= alone["held_share"] <= 1 for row in modes.values())
+            assert compressed["told"] == alone["told"]
     assert figures["stock", "connect, perfect"]["told"] < figures["stock", "connect, covering"]["told"]
+    for arrival in arrivals:
+        assert (
+            figures["stock", f"{arrival}, perfect"]["held_share"]
+            < figures["stock", f"{arrival}, covering"]["held_share"]
+        )
 
 
 def test_simulation(monkeypatch: pytest.MonkeyPatch) -> None:

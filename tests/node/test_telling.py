@@ -69,6 +69,21 @@ def test_a_change_waits_until_the_deadline() -> None:
     assert rome.router.standing("milan") == [Subscribe(BOTH)]
 
 
+def test_a_server_may_compress_what_a_neighbour_tells() -> None:
+    milan = Node(NodeSettings("milan", "as", link=PATIENT))
+    rome = Node(NodeSettings("rome", "as", link=PATIENT, compression=Merging()))
+    carry(milan, rome, milan.handle([ports.Connect("rome")], 0), 0)
+    for party, wanted in (("me", ONE), ("you", TWO)):
+        carry(milan, rome, milan.handle([ask(party, ports.Subscribe(wanted))], 0), 0)
+    assert rome.router.standing("milan") == [Subscribe(BOTH)]
+    assert rome.neighbours.standing("milan") == [Subscribe(ONE), Subscribe(TWO)]
+    carry(milan, rome, milan.handle([ask("me", ports.Unsubscribe(ONE))], 0), 0)
+    assert rome.router.standing("milan") == [Subscribe(TWO)]
+    carry(milan, rome, milan.handle([ports.Disconnect("rome")], 0), 0)
+    assert not rome.router.subscriptions
+    assert not list(rome.neighbours.compression.groups("milan"))
+
+
 def test_a_wave_waits_for_nothing() -> None:
     milan, rome = pair(TellingSettings(delay=500))
     outputs = milan.handle([ask("me", ports.Subscribe(ONE, wait=True))], 0)

@@ -10,10 +10,12 @@ import pytest
 
 from palio import Advertisement, Filter
 from palio.errors import CallerError
+from palio.routing.merging import Merged
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
+from palio.routing.pool import unite
 from palio.routing.table import Table
 from palio.routing.telling import Telling, TellingSettings
-from palio.routing.unions import Merging, unite
+from palio.routing.unions import Merging
 from palio.sim.generate import advertisement_text, filter_text
 from palio.sim.merging_law import selected
 from palio.sim.world import maximal
@@ -30,9 +32,14 @@ SETTINGS = [
 def range_text(random: Random) -> str:
     if random.random() < 0.3:
         return filter_text(random)
-    low = random.randrange(7)
     symbol = random.choice(["", 'symbol = "A" and ', 'symbol = "B" and '])
-    return f"{symbol}x >= {low} and x <= {low + random.randrange(3)}"
+    box = f" and {limits_text('y', 2, random)}" if random.random() < 0.3 else ""
+    return symbol + limits_text("x", 7, random) + box
+
+
+def limits_text(name: str, most: int, random: Random) -> str:
+    low = random.randrange(most)
+    return f"{name} >= {low} and {name} <= {low + random.randrange(3)}"
 
 
 def union(elements: Iterable[Filter | Advertisement]) -> int:
@@ -60,44 +67,62 @@ def test_unions_are_exact_or_within_the_budget(seed: int, limits: Merging) -> No
         assert (whole & ~needed).bit_count() * 100 <= limits.slack * whole.bit_count()
 
 
-def unions(*texts: str, slack: int = 0) -> list[str]:
-    return [str(each.element) for each in unite(map(Filter.parse, texts), Merging(slack=slack))]
+def unions(*texts: str, slack: int = 0) -> set[Filter]:
+    found = unite(map(Filter.parse, texts), Merging(slack=slack))
+    assert len(found) == len({each.element for each in found})
+    return {each.element for each in found}
+
+
+def filters(*texts: str) -> set[Filter]:
+    return set(map(Filter.parse, texts))
 
 
 def test_boxes_that_tile_a_larger_one_become_it() -> None:
     texts = [f"integer x = {x} and integer y = {y}" for x in range(3) for y in range(3)]
-    assert unions(*texts) == ["integer x >= 0 and integer x <= 2 and integer y >= 0 and integer y <= 2"]
+    assert unions(*texts) == filters("integer x >= 0 and integer x <= 2 and integer y >= 0 and integer y <= 2")
 
 
 def test_a_union_that_is_a_list_of_exceptions_saves_nothing() -> None:
-    assert unions("integer x = 1", "integer x = 2") == ["integer x >= 1 and integer x <= 2"]
-    assert unions("integer x = 1", "integer x = 9") == ["integer x = 1", "integer x = 9"]
+    assert unions("integer x = 1", "integer x = 2") == filters("integer x >= 1 and integer x <= 2")
+    assert unions("integer x = 1", "integer x = 9") == filters("integer x = 1", "integer x = 9")
 
 
 def test_a_gap_is_a_share_of_the_whole_range() -> None:
     texts = "x >= 0 and x <= 6", "x >= 8 and x <= 10"
-    assert unions(*texts, slack=19) == [*texts]
-    assert unions(*texts, slack=20) == ["x >= 0 and x <= 10"]
+    assert unions(*texts, slack=19) == filters(*texts)
+    assert unions(*texts, slack=20) == filters("x >= 0 and x <= 10")
+    vast = "x >= -1.7e308 and x <= 0", "x >= 1 and x <= 1.7e308"
+    assert unions(*vast, slack=100) == filters(*vast), "of what is too large to be measured neither"
     half_open = "x <= 1", "x >= 2"
-    assert unions(*half_open, slack=100) == [*half_open], "of what has no end a gap has no share"
+    assert unions(*half_open, slack=100) == filters(*half_open), "of what has no end a gap has no share"
 
 
 def test_gaps_add_up() -> None:
     texts = "x >= 0 and x <= 4", "x >= 5 and x <= 9", "x >= 10 and x <= 11"
-    assert unions(*texts, slack=12) == ["x >= 10 and x <= 11", "x >= 0 and x <= 9"]
-    assert unions(*texts, slack=19) == ["x >= 0 and x <= 11"]
+    assert unions(*texts, slack=12) == filters("x >= 10 and x <= 11", "x >= 0 and x <= 9")
+    assert unions(*texts, slack=19) == filters("x >= 0 and x <= 11")
 
 
-def test_only_one_attribute_is_widened() -> None:
+def test_gaps_in_two_attributes_add_up() -> None:
     texts = [f"x >= {x} and x <= {x + 8} and y >= {y} and y <= {y + 8}" for x in (0, 9) for y in (0, 9)]
-    widened = unions(*texts, slack=10)
-    assert len(widened) == 2
+    assert len(unions(*texts, slack=10)) == 2
+    assert unions(*texts, slack=12) == filters("x >= 0 and x <= 17 and y >= 0 and y <= 17")
+
+
+def test_a_box_around_two_boxes_keeps_within_the_budget() -> None:
+    texts = "x >= 0 and x <= 9 and y >= 0 and y <= 10", "x >= 1 and x <= 10 and y >= 0 and y <= 9"
+    assert unions(*texts, slack=0) == filters(*texts)
+    assert unions(*texts, slack=1) == filters("x >= 0 and x <= 10 and y >= 0 and y <= 10")
+    far = "x >= 0 and x <= 1 and y >= 0 and y <= 1", "x >= 1 and x <= 2 and y >= 1 and y <= 2"
+    assert unions(*far, slack=49) == filters(*far)
+    mixed = "x >= 0 and x <= 9 and y >= 0", "x >= 1 and x <= 10 and y >= 1"
+    assert unions(*mixed, slack=100) == filters(*mixed), "one of the attributes has no end"
 
 
 def test_strings_keep_most_of_their_beginning() -> None:
     texts = 'u >* "/news/sport/a"', 'u >* "/news/sport/x"', 'u = "/weather"'
-    assert unions(*texts, slack=5) == [*texts]
-    assert unions(*texts, slack=10) == ['u = "/weather"', 'u >* "/news/sport/"']
+    assert unions(*texts, slack=5) == filters(*texts)
+    assert unions(*texts, slack=10) == filters('u = "/weather"', 'u >* "/news/sport/"')
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -234,6 +259,50 @@ def test_what_comes_later_joins_what_covers_it() -> None:
     assert telling.take([("rome", subscribe("x >= 1 and x <= 5"))], 0) == []
     ((_, parts),) = telling.groups("rome")
     assert len(parts) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_comes_one_by_one_is_merged_as_well_as_what_comes_at_once(seed: int) -> None:
+    random = Random(seed)
+    numbers = random.sample(range(40), 30)
+    merged = Merged(Filter, Merging(parts=40))
+    messages = 0
+    pieces = [Filter.parse(f"x >= {number} and x < {number + 1}") for number in numbers]
+    for count, piece in enumerate(pieces, 1):
+        news, ends = merged.change([piece], [])
+        messages += len(news) + len(ends)
+        assert messages <= 2 * count, "what is new begins one at most, and that ends once"
+    found = {each.element for each in merged.groups()}
+    assert found == {each.element for each in unite(pieces, Merging(parts=40)) if not each.is_single}
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("limits", [Merging(), Merging(parts=4, slack=40)])
+def test_a_cancellation_touches_only_what_it_was_merged_with(seed: int, limits: Merging) -> None:
+    random = Random(seed)
+    merged, held = Merged(Filter, limits), dict[Filter, None]()
+    for _ in range(80):
+        one = Filter.parse(range_text(random))
+        if one not in held:
+            held[one] = None
+            merged.change([one], [])
+        else:
+            del held[one]
+            news, ends = merged.change([], [one])
+            assert len(ends) <= 1
+            assert len(news) < limits.parts
+
+
+def test_what_stands_can_be_said_once_more_by_itself() -> None:
+    """As neighbours do that make before they break: the broad one comes before the narrow ones end."""
+    one, two = Filter.parse("x >= 0 and x <= 3"), Filter.parse("x >= 2 and x <= 6")
+    both = Filter.parse("x >= 0 and x <= 6")
+    merged = Merged(Filter, Merging(parts=2))
+    assert merged.change([one, two], []) == ([both], [])
+    assert merged.change([both], []) == ([], []), "though that makes three parts"
+    assert merged.change([], [one]) == ([], [])
+    assert merged.change([], [two]) == ([], [])
+    assert merged.change([], [both]) == ([], [both])
 
 
 def test_what_is_undone_is_never_told() -> None:

@@ -1,14 +1,18 @@
 """What a neighbour is told of many subscriptions: by covering alone, by perfect and by imperfect merging.
 
 A neighbour is connected to a server that has all subscriptions of a population; or it is there from the beginning, the
-subscriptions come in batches, and a tenth is cancelled in batches. Counted are messages and, at the end, what the
-neighbour holds, as shares of the subscriptions. Notifications lie in and around the subscriptions; of those that the
+subscriptions come one by one, or in batches that have waited, and then a tenth is cancelled in the same way. Counted
+are messages and, at the end, what the neighbour holds, as shares of what it would be without covering: a message for
+each subscription and cancellation, and all subscriptions that are left. Where the neighbour compresses, it is told what
+covering leaves, and holds what it makes of that. Notifications lie in and around the subscriptions; of those that the
 neighbour sends because of what it was told, some are in vain.
+
+What the tables say is worked out once for all modes, so seconds are those of merging alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from random import Random
 from time import process_time
@@ -21,112 +25,123 @@ from palio.model import Filter, Notification
 from palio.model.operator import Operator
 from palio.model.value import Value
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.messages import Subscribe, Unsubscribe
-from palio.routing.router import Role, Router
+from palio.routing.compression import Compression
+from palio.routing.messages import Control, Subscribe, Unsubscribe
+from palio.routing.router import Role
 from palio.routing.telling import Telling, TellingSettings
 from palio.routing.unions import Merging
 
 POPULATIONS = ("stock", "areas", "sites")
 """Zipf stock filters, random ranges, hierarchical names."""
-MODES: dict[str, Merging | None] = {
-    "covering": None,
-    "perfect": Merging(),
-    "5 %": Merging(slack=5),
-    "20 %": Merging(slack=20),
+MOST = 20_000
+"""Subscriptions: more take too long."""
+
+
+class _Mode(NamedTuple):
+    merging: Merging | None = None
+    compression: Merging | None = None
+
+
+MODES: dict[str, _Mode] = {
+    "covering": _Mode(),
+    "perfect": _Mode(Merging()),
+    "5 %": _Mode(Merging(slack=5)),
+    "20 %": _Mode(Merging(slack=20)),
+    "compressed": _Mode(compression=Merging()),
 }
-_BATCH = 100
+_BATCHES = {"one by one": 1, "in batches": 100}
 _CANCELLED = 10  # one of so many
 _EVENTS = 5_000
 
 
-class _Heard:
+class _Arrival(NamedTuple):
+    """How subscriptions come, and go."""
+
+    name: str
+    said: list[list[Control]]
+    """What the tables say that the neighbour has to be told, from time to time."""
+    plain_told: int
+    """The messages without covering."""
+    left: tuple[Filter, ...]
+    """The subscriptions at the end."""
+
+
+class _Neighbour:
     """What a neighbour of a server hears and holds."""
 
-    def __init__(self, router: Router, merging: Merging | None) -> None:
-        self.router, self.telling = router, Telling(TellingSettings(merging))
+    def __init__(self, mode: _Mode) -> None:
+        self._telling, self._compression = Telling(TellingSettings(mode.merging)), Compression(mode.compression)
         self.held: dict[Filter, None] = {}
         self.messages = 0
 
-    def tell(self) -> None:
+    def hear(self, said: list[Control]) -> None:
         """The neighbour is told what has changed."""
-        for _, messages in self.telling.take(self.router.control(), 0):
+        for _, messages in self._telling.take([("rome", said)], 0):
             self.messages += len(messages)
             for message in messages:
-                match message:
-                    case Subscribe(filter):
-                        self.held[filter] = None
-                    case Unsubscribe(filter):
-                        del self.held[filter]
-
-
-class _Cost(NamedTuple):
-    heard: _Heard
-    seconds: float
+                for each in self._compression.take("milan", message):
+                    match each:
+                        case Subscribe(filter):
+                            self.held[filter] = None
+                        case Unsubscribe(filter):
+                            del self.held[filter]
 
 
 def rows(size: int, populations: Sequence[str], progress: Callable[[str], None]) -> Iterator[dict[str, Figure]]:
     """The figures of some populations, with so many subscriptions."""
     for population in populations:
+        progress(f"{population}, {size:,}: what has to be told")
         filters = list(islice(subscriptions(population), size))
         events = list(_events(filters))
-        for mode, merging in MODES.items():
-            progress(f"{population}, {size:,}: told, {mode}")
-            for operation, cost in (
-                ("connect", _connect(filters, merging)),
-                ("in batches", _come_and_go(filters, merging)),
-            ):
+        for arrival in (_at_once(filters), *(_steadily(filters, name) for name in _BATCHES)):
+            wanted = FilterIndex(list(arrival.left))
+            is_wanted = [bool(wanted.match(event)) for event in events]
+            for name, mode in MODES.items():
+                progress(f"{population}, {size:,}: {arrival.name}, {name}")
+                neighbour = _Neighbour(mode)
+                begin = process_time()
+                for said in arrival.said:
+                    neighbour.hear(said)
                 yield {
                     "population": population,
-                    "operation": f"{operation}, {mode}",
+                    "operation": f"{arrival.name}, {name}",
                     "size": size,
-                    "seconds": cost.seconds,
-                    "told": cost.heard.messages,
-                    "told_share": cost.heard.messages / size,
-                    "held_share": len(cost.heard.held) / size,
-                    "in_vain": _in_vain(cost.heard, events),
+                    "seconds": process_time() - begin,
+                    "told": neighbour.messages,
+                    "told_share": neighbour.messages / arrival.plain_told,
+                    "held_share": len(neighbour.held) / len(arrival.left),
+                    "in_vain": _in_vain(neighbour, events, is_wanted),
                 }
 
 
-def _connect(filters: Sequence[Filter], merging: Merging | None) -> _Cost:
-    router = _router()
-    _subscribe(router, filters)
-    heard = _Heard(router, merging)
-    begin = process_time()
-    router.connect("rome", Role.PEER)
-    heard.tell()
-    return _Cost(heard, process_time() - begin)
-
-
-def _come_and_go(filters: Sequence[Filter], merging: Merging | None) -> _Cost:
-    router = _router()
-    router.connect("rome", Role.PEER)
-    heard = _Heard(router, merging)
-    begin = process_time()
-    for place in range(0, len(filters), _BATCH):
-        _subscribe(router, filters[place : place + _BATCH], place)
-        heard.tell()
-    leaving = range(0, len(filters), _CANCELLED)
-    for place in range(0, len(leaving), _BATCH):
-        for number in leaving[place : place + _BATCH]:
-            router.unsubscribe(f"p{number}", filters[number])
-        heard.tell()
-    return _Cost(heard, process_time() - begin)
-
-
-def _router() -> Router:
-    return ARCHITECTURES["as"]("milan")
-
-
-def _subscribe(router: Router, filters: Iterable[Filter], first: int = 0) -> None:
-    for number, filter in enumerate(filters, first):
+def _at_once(filters: Sequence[Filter]) -> _Arrival:
+    router = ARCHITECTURES["as"]("milan")
+    for number, filter in enumerate(filters):
         router.subscribe(f"p{number}", filter)
+    router.connect("rome", Role.PEER)
+    return _Arrival("connect", [messages for _, messages in router.control()], len(filters), tuple(filters))
 
 
-def _in_vain(heard: _Heard, events: Sequence[Notification]) -> float:
+def _steadily(filters: Sequence[Filter], name: str) -> _Arrival:
+    """They come in batches, and a tenth of them goes in batches."""
+    router = ARCHITECTURES["as"]("milan")
+    router.connect("rome", Role.PEER)
+    coming, leaving = range(len(filters)), range(0, len(filters), _CANCELLED)
+    said: list[list[Control]] = []
+    for numbers, work in ((coming, router.subscribe), (leaving, router.unsubscribe)):
+        for place in range(0, len(numbers), _BATCHES[name]):
+            for number in numbers[place : place + _BATCHES[name]]:
+                work(f"p{number}", filters[number])
+            said += [messages for _, messages in router.control()]
+    left = tuple(filter for number, filter in enumerate(filters) if number % _CANCELLED)
+    return _Arrival(name, said, len(coming) + len(leaving), left)
+
+
+def _in_vain(neighbour: _Neighbour, events: Sequence[Notification], is_wanted: Sequence[bool]) -> float:
     """The share of what the neighbour sends that nobody wants."""
-    wanted, told = FilterIndex(list(heard.router.subscriptions)), FilterIndex(list(heard.held))
-    sent = [event for event in events if told.match(event)]
-    return sum(not wanted.match(event) for event in sent) / len(sent) if sent else 0.0
+    told = FilterIndex(list(neighbour.held))
+    sent = [wanted for event, wanted in zip(events, is_wanted, strict=True) if told.match(event)]
+    return sum(not wanted for wanted in sent) / len(sent) if sent else 0.0
 
 
 def _events(filters: Sequence[Filter]) -> Iterator[Notification]:

@@ -64,7 +64,7 @@ def run(
     for size in sizes:
         progress(f"{_PATTERNS}, {size:,}: patterns")
         rows += _monitoring(size)
-    rows += merging.rows(min(sizes), merging.POPULATIONS, progress)
+    rows += merging.rows(min(*sizes, merging.MOST), merging.POPULATIONS, progress)
     return Report("routing", [dict.fromkeys(_KEYS) | row for row in rows])
 
 

@@ -73,7 +73,7 @@ class Keeping:
         if node.router.topology is not None:
             for account in node.router.topology.learned():
                 self.journal.put(("account", account.server), account)
-        for key, value in node.telling.records().items():
+        for key, value in {**node.telling.records(), **node.neighbours.compression.records()}.items():
             self.journal.put(key, value)
         waves = node.waves.kept()
         for number in [number for number in self._waves if number not in waves]:
@@ -112,11 +112,13 @@ class Keeping:
 
     @staticmethod
     def _restore_tables(node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
+        for peer, counting in node.neighbours.compression.restore(known):
+            node.router.receive(peer, counting)
         held = [key[1:] for key in known if key[0] == "held"]
         for kind in (Advertise, Subscribe):
             for peer, message in held:
                 if isinstance(message, kind):
-                    node.neighbours.hear(peer, message)
+                    node.neighbours.recall(peer, message)
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)

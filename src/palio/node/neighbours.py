@@ -10,6 +10,7 @@ from palio.link.ports import Keeper, Members, Up, Wish
 from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border
+from palio.routing.compression import Compression
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router
 
@@ -26,6 +27,8 @@ class Neighbours:
         self._router = router
         self.borders: dict[str, Border] = {}
         """The neighbours that belong to other networks, and what passes between; to be changed only here."""
+        self.compression = Compression(settings.compression, is_kept=settings.durable)
+        """What counts of what they say."""
         self.membership = router.membership
         self.links = Links(settings.server, self, settings.link, keeper)
 
@@ -109,6 +112,7 @@ class Neighbours:
         elif self._router.topology is not None:
             self._router.topology.disconnect(peer)
         self._router.disconnect(peer)
+        self.compression.forget(peer)
         self.borders.pop(peer, None)
 
     # -- what they say -------------------------------------------------------------------------------------------------
@@ -117,20 +121,28 @@ class Neighbours:
         """A neighbour says what it wants or offers, or what it knows of the network."""
         border, topology = self.borders.get(peer), self._router.topology
         match message:
-            case messages.Members():
+            case messages.Members() if topology is None or border is not None:
                 self.membership.receive(peer, message)
             case messages.Account() if topology is not None and border is None:
                 topology.receive(peer, message)
             case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
                 for each in (message,) if border is None else border.take_in(message):
-                    self._router.receive(peer, each)
+                    for counting in self.compression.take(peer, each):
+                        self._router.receive(peer, counting)
             case _:
                 raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
+
+    def recall(self, peer: str, message: messages.Standing) -> None:
+        """A neighbour said what it wants or offers in an earlier life of this server."""
+        border = self.borders.get(peer)
+        for each in (message,) if border is None else border.take_in(message):
+            for counting in self.compression.recall(peer, messages.begun(each)):
+                self._router.receive(peer, counting)
 
     def standing(self, peer: str) -> Iterable[messages.Standing]:
         """What a neighbour has said and not taken back, as it was said."""
         border = self.borders.get(peer)
-        return self._router.standing(peer) if border is None else tuple(border.heard)
+        return self.compression.said(peer, self._router.standing(peer)) if border is None else tuple(border.heard)
 
     # -- what they are told --------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
 from palio.routing.telling import TellingSettings
+from palio.routing.unions import Merging
 
 MOST_WINDOW = 60_000_000
 """Microseconds: nobody waits longer for what the network has upset."""
@@ -55,6 +56,8 @@ class NodeSettings(NamedTuple):
     """Where advertisements spread: what of patterns is watched by neighbours."""
     telling: TellingSettings = TellingSettings()
     """Whether what neighbours are told is merged, or waits for more; by default it is told at once as it is."""
+    compression: Merging | None = None
+    """Whether, and how far, several filters or advertisements that one neighbour has told count as one here."""
     durable: bool = False
     """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
 

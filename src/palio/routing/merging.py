@@ -1,113 +1,133 @@
-"""What a neighbour is told instead of all that it has to know.
+"""What counts instead of all that was said: what a neighbour is told, or what a server holds from one.
 
-Perfect merging: the union of what a neighbour was told equals the union of what the table says it has to know.
-Imperfect merging: the former covers the latter, and what each merged filter selects beyond its parts keeps within the
-budget (:class:`~palio.routing.unions.Merging`).
+Perfect merging: the union of what stands instead equals the union of what has to be known. Imperfect merging: the
+former covers the latter, and what each merged filter selects beyond its parts keeps within the budget
+(:class:`~palio.routing.unions.Merging`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic
 
 from palio.matching.candidates import E, Entry, Index
 from palio.matching.sharing import is_never
-from palio.routing.unions import Merging, unite
+from palio.routing.pool import Pool, in_order
+from palio.routing.unions import Merging, United
 
 
 class Merged(Generic[E]):
-    """Filters, or advertisements, of one source for one neighbour: which of them were told as one.
+    """Filters, or advertisements, of one source: which of them stand as one.
 
-    Only what becomes known at the same time is merged, with what came apart just then; so nothing is taken back only
-    to be told as a part of something else, and the cost is that of the change and not that of the table. What comes
-    later joins a merged element that covers it, without a word.
+    What is new is united with what stands already, if they are neighbours, so that what comes one by one is merged as
+    well as what comes at once. What came apart because a part was cancelled is united only with its like, and with what
+    is new. Thus churn has a bound: a cancellation ends one element, and begins one for each part that is left at most;
+    what is new begins one element at most, which ends once, so that without cancellations there are no more than two
+    changes for each new element. The cost is that of the change, not that of all.
 
     >>> from palio.model import Filter
     >>> one, two, three = (Filter.parse(f"integer x = {number}") for number in (1, 2, 3))
     >>> merged = Merged(Filter, Merging())
-    >>> merged.change([one, two, three], [])
-    ([Filter.parse('integer x >= 1 and integer x <= 3')], [])
-    >>> merged.change([], [three])
-    ([Filter.parse('integer x >= 1 and integer x <= 2')], [Filter.parse('integer x >= 1 and integer x <= 3')])
+    >>> merged.change([one, two], [])
+    ([Filter.parse('integer x >= 1 and integer x <= 2')], [])
+    >>> merged.change([three], [])
+    ([Filter.parse('integer x >= 1 and integer x <= 3')], [Filter.parse('integer x >= 1 and integer x <= 2')])
+    >>> merged.change([], [one])
+    ([Filter.parse('integer x >= 2 and integer x <= 3')], [Filter.parse('integer x >= 1 and integer x <= 3')])
     """
 
     def __init__(self, kind: type[E], limits: Merging) -> None:
         self._limits = limits
-        self._parts: dict[E, dict[E, None]] = {}
-        self._merged_of: dict[E, E] = {}
+        self._pool: Pool[E] = Pool(limits)
+        """What stands, with its parts."""
+        self._stands_as: dict[E, E] = {}
         self._index: Index[Entry[E]] = Index(kind)
+        """What stands for others, by what it covers."""
         self._entries: dict[E, Entry[E]] = {}
         self._touched: dict[E, None] = {}
+        self._before: dict[E, bool] = {}
+        """During a change: what it has touched, and whether that stood before."""
 
-    def groups(self) -> Mapping[E, Iterable[E]]:
-        """What was told, with the parts that it stands for; to be looked at only."""
-        return self._parts
+    def __contains__(self, part: object) -> bool:
+        return part in self._stands_as
 
-    def touched(self) -> dict[E, tuple[E, ...]]:
-        """The merged elements that have changed since this was last asked; without parts if they are no more."""
+    def groups(self) -> Iterator[United[E]]:
+        """What stands for others than itself."""
+        return (self._pool[each] for each in self._entries)
+
+    def touched(self) -> dict[E, United[E] | None]:
+        """What stood for others, or does, and has changed since this was last asked; nothing if it does no longer."""
         touched, self._touched = self._touched, {}
-        return {each: tuple(self._parts.get(each, ())) for each in touched}
+        return {each: self._pool[each] if each in self._entries else None for each in touched}
 
     def change(self, begun: Iterable[E], ended: Iterable[E]) -> tuple[list[E], list[E]]:
-        """What has to be known has changed: what has to be told about it, and then taken back."""
-        fresh = dict.fromkeys(begun)
+        """What has to be known has changed: what stands from now on, and then what does no longer."""
+        self._before = {}
+        fresh: dict[E, None] = {}
+        for each in in_order(self._absorb(self._take_apart(ended))):
+            fresh[self._settle(each, fresh.__contains__)] = None
+        for each in in_order(self._absorb(begun)):
+            self._settle(each)
+        changes = self._before.items()
+        return (
+            [each for each, stood in changes if not stood and each in self._pool],
+            [each for each, stood in changes if stood and each not in self._pool],
+        )
+
+    def _take_apart(self, ended: Iterable[E]) -> dict[E, None]:
+        """Some parts are no more; the others that stood as one with them."""
         over: dict[E, None] = {}
         for each in ended:
-            merged = self._merged_of.pop(each, None)
-            if merged is None:
-                over[each] = None
-            else:
-                del self._parts[merged][each]
-                over[merged] = None
-        for each in over:
-            if each in self._parts:
-                fresh.update(self.split(each))
-        told = self._form(self._absorb(fresh))
-        return [each for each in told if each not in over], [each for each in over if each not in told]
-
-    def combine(self, merged: E, parts: Iterable[E]) -> None:
-        """From now on an element stands for others."""
-        self._parts[merged] = dict.fromkeys(parts)
-        self._merged_of.update(dict.fromkeys(self._parts[merged], merged))
-        self._touched[merged] = None
-        entry = self._entries[merged] = Entry(merged)
-        self._index.add(entry)
-
-    def split(self, merged: E) -> dict[E, None]:
-        """An element stands for others no longer, and these are on their own again."""
-        self._touched[merged] = None
-        self._index.remove(self._entries.pop(merged))
-        parts = self._parts.pop(merged)
-        for part in parts:
-            del self._merged_of[part]
-        return parts
+            over[self._stands_as[each]] = None
+            del self._stands_as[each]
+        return {part: None for each in over for part in self.end(each).parts if part in self._stands_as}
 
     def _absorb(self, fresh: Iterable[E]) -> list[E]:
-        """Let merged elements that were told stand for new ones that they cover; those that are left."""
+        """Let what stands for others stand for new ones, too, that it covers; those that are left."""
         left = []
         for each in fresh:
-            merged = None if is_never(each) or not self._parts else self._covering(each)
-            if merged is None:
+            whole = None if is_never(each) or not self._entries else self._covering(each)
+            if whole is None:
                 left.append(each)
             else:
-                self._parts[merged][each] = None
-                self._merged_of[each] = merged
-                self._touched[merged] = None
+                self._pool.add_part(whole, each)
+                self._stands_as[each] = whole
+                self._touched[whole] = None
         return left
 
     def _covering(self, element: E) -> E | None:
+        if element in self._entries:
+            return element
         for entry in self._index.may_cover(Entry(element)):
-            if len(self._parts[entry.element]) < self._limits.parts and entry.element.covers(element):
+            if len(self._pool[entry.element].parts) < self._limits.parts and entry.element.covers(element):
                 return entry.element
         return None
 
-    def _form(self, fresh: list[E]) -> dict[E, None]:
-        """Merge new elements with each other as far as possible; what is to be told of them."""
-        told = dict.fromkeys(each for each in fresh if is_never(each))
-        for united in unite([each for each in fresh if each not in told], self._limits):
-            if len(united.parts) > 1 and united.element not in self._parts:
-                self.combine(united.element, united.parts)
-                told[united.element] = None
-            else:
-                told.update(dict.fromkeys(united.parts))
-        return told
+    def _settle(self, element: E, may_join: Callable[[E], bool] = lambda _: True) -> E:
+        """Find a new element its place, alone or with others; as what it stands."""
+        united, taken = self._pool.grow(United(element, (element,)), may_join)
+        for each in taken:
+            self.end(each.element)
+        self.begin(united)
+        return united.element
+
+    def begin(self, united: United[E]) -> None:
+        """From now on an element stands, for itself or for others."""
+        element = united.element
+        self._before.setdefault(element, element in self._pool)
+        self._pool.add(united)
+        self._stands_as.update(dict.fromkeys(united.parts, element))
+        if not united.is_single:
+            self._touched[element] = None
+            entry = self._entries[element] = Entry(element)
+            self._index.add(entry)
+
+    def end(self, element: E) -> United[E]:
+        """An element stands no longer; what it stood for."""
+        self._before.setdefault(element, True)
+        united = self._pool[element]
+        self._pool.remove(united)
+        if element in self._entries:
+            self._touched[element] = None
+            self._index.remove(self._entries.pop(element))
+        return united

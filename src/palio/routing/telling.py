@@ -6,22 +6,16 @@ back: make before break.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError
-from palio.model import Advertisement, Filter
-from palio.routing.merging import Merged
+from palio.routing.lanes import Key, Lanes
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
-from palio.routing.unions import Merging
+from palio.routing.unions import Merging, check_merging
 
 Said = list[tuple[str, list[Control]]]
 """Messages by neighbour."""
-_Lane = tuple[str, type[Filter] | type[Advertisement], str]
-"""What can be merged: of one class, for one neighbour, and of one source."""
-Key = tuple[Hashable, ...]
-
-_APART = Merging(parts=1)
 
 
 class TellingSettings(NamedTuple):
@@ -36,6 +30,7 @@ class TellingSettings(NamedTuple):
 class Telling:
     """What the neighbours of one server were told, as far as that is not what its tables say.
 
+    >>> from palio.model import Filter
     >>> telling = Telling(TellingSettings(Merging(), delay=10))
     >>> one, two = (Subscribe(Filter.parse(f"integer x = {number}")) for number in (1, 2))
     >>> telling.take([("rome", [one])], now=0), telling.take([("rome", [two])], now=5)
@@ -51,9 +46,7 @@ class Telling:
         """Whether anybody asks for records."""
         self._waiting: dict[str, dict[Standing, bool]] = {}
         """By neighbour: what it has to be told, or has to be told no longer."""
-        self._lanes: dict[_Lane, Merged[Any]] = {}
-        self._gone: dict[Key, None] = {}
-        """Records of neighbours that are gone."""
+        self._lanes = Lanes(settings.merging, "told", is_kept=is_kept)
         self._noted: dict[tuple[str, Standing], None] = {}
         """What has begun or ended to wait since records were asked for."""
         self.deadline: int | None = None
@@ -63,7 +56,7 @@ class Telling:
 
     def take(self, changes: Said, now: int, *, pressing: bool = False) -> Said:
         """Take what tables say is to be told, and say what is told now; if it is pressing, that is all."""
-        if self._settings == _AT_ONCE and not self._lanes and not self._waiting:
+        if self._settings == _AT_ONCE and self._lanes.is_idle and not self._waiting:
             return changes
         for peer, messages in changes:
             for message in messages:
@@ -101,24 +94,13 @@ class Telling:
             if messages:
                 said.append((peer, messages))
         if not self._is_kept:
-            self.records()
+            self._noted.clear()
         return said
 
     def _messages(self, peer: str, changes: Mapping[Standing, bool]) -> list[Control]:
-        lanes: dict[_Lane, tuple[list[Standing], list[Standing]]] = {}
-        for standing, is_begun in changes.items():
-            lanes.setdefault(_lane(peer, standing), ([], []))[not is_begun].append(standing)
-        new: list[Standing] = []
-        over: list[Standing] = []
-        for lane, (begins, ends) in lanes.items():
-            merged = self._lane(lane)
-            if merged is None:
-                new += begins
-                over += ends
-            else:
-                told, taken_back = merged.change(map(_element, begins), map(_element, ends))
-                new += [_said(lane, each) for each in told]
-                over += [_said(lane, each) for each in taken_back]
+        begins = [standing for standing, is_begun in changes.items() if is_begun]
+        ends = [standing for standing, is_begun in changes.items() if not is_begun]
+        new, over = self._lanes.change(peer, begins, ends)
         return [
             *(each for each in new if isinstance(each, Advertise)),
             *(each for each in new if isinstance(each, Subscribe)),
@@ -126,17 +108,9 @@ class Telling:
             *(ended(each) for each in over if isinstance(each, Advertise)),
         ]
 
-    def _lane(self, lane: _Lane) -> Merged[Any] | None:
-        if lane not in self._lanes and self._settings.merging is not None:
-            self._lanes[lane] = Merged(lane[1], self._settings.merging)
-        return self._lanes.get(lane)
-
     def forget(self, peer: str) -> None:
         """A neighbour is gone."""
-        for lane in [lane for lane in self._lanes if lane[0] == peer]:
-            merged = self._lanes.pop(lane)
-            known = [*merged.groups(), *merged.touched()]
-            self._gone.update(dict.fromkeys(("told", peer, _said(lane, each)) for each in known))
+        self._lanes.forget(peer)
         for standing in self._waiting.pop(peer, ()):
             self._noted[peer, standing] = None
         if not self._waiting:
@@ -144,22 +118,15 @@ class Telling:
 
     def groups(self, peer: str) -> Iterator[tuple[Standing, tuple[Standing, ...]]]:
         """What a neighbour was told instead of several others, and these."""
-        for lane, merged in self._lanes.items():
-            if lane[0] == peer:
-                for each, parts in merged.groups().items():
-                    yield _said(lane, each), tuple(_said(lane, part) for part in parts)
+        return self._lanes.groups(peer)
 
     # -- records -------------------------------------------------------------------------------------------------------
 
     def records(self) -> dict[Key, Any]:
         """What has changed since the last call, as records: merged elements with their parts, and what waits."""
-        found: dict[Key, Any] = dict.fromkeys(self._gone)
-        for lane, merged in self._lanes.items():
-            for each, parts in merged.touched().items():
-                found["told", lane[0], _said(lane, each)] = tuple(_said(lane, part) for part in parts) or None
+        found = self._lanes.records()
         for peer, standing in self._noted:
             found["untold", peer, standing] = self._waiting.get(peer, {}).get(standing)
-        self._gone.clear()
         self._noted.clear()
         return found
 
@@ -175,12 +142,15 @@ class Telling:
                 del told[standing]
             else:
                 told[standing] = None
-        for peer, standing, parts in [(*key[1:], value) for key, value in records.items() if key[0] == "told"]:
-            lane = _lane(peer, standing)
-            merged = self._lanes.setdefault(lane, Merged(lane[1], self._settings.merging or _APART))
-            merged.combine(_element(standing), map(_element, parts))
+        merged: list[tuple[str, Standing]] = []
+        for peer, standing, parts in self._lanes.restore(records):
             for part in parts:
                 del known[peer][part]
+            merged.append((peer, standing))
+        for peer, messages in known.items():
+            for message in messages:
+                self._lanes.restore_single(peer, begun(message))
+        for peer, standing in merged:
             known[peer][standing] = None
         if self._waiting:
             self.deadline = now + self._settings.delay
@@ -194,20 +164,4 @@ _AT_ONCE = TellingSettings()
 def _check(settings: TellingSettings) -> None:
     if settings.delay < 0:
         raise CallerError(f"telling.delay: {settings.delay}; changes wait for 0 microseconds or more")
-    if settings.merging is not None and settings.merging.parts < 1:
-        raise CallerError(f"telling.merging.parts: {settings.merging.parts}; a merged filter has 1 part at least")
-    if settings.merging is not None and not 0 <= settings.merging.slack <= 100:
-        raise CallerError(f"telling.merging.slack: {settings.merging.slack}; it is a share in percent, from 0 to 100")
-
-
-def _lane(peer: str, standing: Standing) -> _Lane:
-    return peer, Filter if isinstance(standing, Subscribe) else Advertisement, standing.source
-
-
-def _element(standing: Standing) -> Filter | Advertisement:
-    return standing.filter if isinstance(standing, Subscribe) else standing.advertisement
-
-
-def _said(lane: _Lane, element: Any) -> Standing:
-    _, kind, source = lane
-    return Subscribe(element, source) if kind is Filter else Advertise(element, source)
+    check_merging(settings.merging, "telling.merging")

@@ -1,10 +1,12 @@
-"""One filter, or advertisement, instead of several: exactly their union, or a little more where that is allowed."""
+"""One filter, or advertisement, instead of two: exactly their union, or a little more where that is allowed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from functools import lru_cache
 from typing import Any, Generic, NamedTuple
 
+from palio.errors import CallerError
 from palio.matching.candidates import E
 from palio.model import Filter
 from palio.model.conditions import ConstraintSet
@@ -15,9 +17,10 @@ from palio.model.sets.intervals import FLOAT, INTEGER, TIME, Bounds
 from palio.model.sets.strings import Shape, conjoin
 from palio.model.sets.valueset import Orders, ValueSet
 
-_MOST_ROUNDS = 4
-"""In each round elements join that differ in one name; boxes that tile a larger one need some of them."""
 _MOST_CONSTRAINTS = DEFAULT_LIMITS.constraints
+_ROUNDING = 1e-9
+"""By so much shares may miss the budget because they are floats."""
+_BOTTOMS = {"integer": INTEGER.bottom, "float": FLOAT.bottom, "time": TIME.bottom}
 
 
 class Merging(NamedTuple):
@@ -28,90 +31,74 @@ class Merging(NamedTuple):
     slack: int = 0
     """The false-positive budget of a merged filter, in percent; 0 for unions that are exact.
 
-    A merged filter may select too much in one attribute only. If that is a number or a time, the gaps between the parts
-    are together at most this share of the whole range; so, if values are spread evenly, is the share of what it selects
-    in vain. If it is a string, the parts are cut down to their common beginning, by this share of the longest of them
-    at most. Advertisements cannot name a range, and are merged exactly.
+    Of what a merged filter selects, at most this share is selected by none of its parts, if values are spread evenly
+    over the ranges of numbers and times in which the parts differ: in one attribute, or in two (the box around two
+    boxes). Strings are cut down to their common beginning, by this share of the longest of them at most. Advertisements
+    cannot name a range, and are merged exactly.
     """
+
+
+def check_merging(limits: Merging | None, where: str) -> None:
+    """Refuse what makes no sense; ``where`` is the name of the setting."""
+    if limits is not None and limits.parts < 1:
+        raise CallerError(f"{where}.parts: {limits.parts}; a merged filter has 1 part at least")
+    if limits is not None and not 0 <= limits.slack <= 100:
+        raise CallerError(f"{where}.slack: {limits.slack}; it is a share in percent, from 0 to 100")
 
 
 class United(NamedTuple, Generic[E]):
-    """An element that stands for others."""
+    """An element that stands for others, or for itself alone."""
 
     element: E
     parts: tuple[E, ...]
-    widened: str = ""
-    """The attribute in which it selects more than its parts."""
-    gaps: float = 0
-    """How much more, in units of the values; for strings, in characters that were cut off the longest one."""
+    waste: float = 0
+    """Which share at most of what it selects is selected by none of its parts."""
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it stands for itself alone."""
+        return self.parts == (self.element,)
 
 
-def unite(elements: Iterable[E], limits: Merging) -> list[United[E]]:
-    """Put elements together as far as a quick search finds out how; those that stay alone come out, too.
+def join(left: United[Any], right: United[Any], names: tuple[str, ...], limits: Merging) -> United[Any] | None:
+    """What stands for all parts of two that differ in certain names at most, if there is such a thing.
 
-    >>> texts = ["integer x = 1 and y > 0", "integer x = 2 and y > 0", "integer x > 2 and y > 0", "y < 0"]
-    >>> [str(each.element) for each in unite(map(Filter.parse, texts), Merging())]
-    ['y < 0', 'y > 0 and integer x >= 1']
+    >>> one, other = (Filter.parse(text) for text in ("x >= 0 and x <= 6", "x >= 8 and x <= 10"))
+    >>> join(United(one, (one,)), United(other, (other,)), ("x",), Merging()) is None
+    True
+    >>> str(join(United(one, (one,)), United(other, (other,)), ("x",), Merging(slack=20)).element)
+    'x >= 0 and x <= 10'
     """
-    unions = {each: United(each, (each,)) for each in elements}
-    for _ in range(_MOST_ROUNDS if limits.parts > 1 else 0):
-        before = len(unions)
-        for name, line in _lines(unions).items():
-            _sweep(unions, name[0], line, limits)
-        if len(unions) == before:
-            break
-    return list(unions.values())
-
-
-def _lines(unions: dict[E, United[E]]) -> dict[tuple[str, frozenset[Any]], list[E]]:
-    """Elements that agree in all but one name, by this name and what they agree in: only such ones make one."""
-    lines: dict[tuple[str, frozenset[Any]], list[E]] = {}
-    for element in unions:
-        sets = element.value_sets()
-        for name in sets:
-            rest = frozenset((other, allowed) for other, allowed in sets.items() if other != name)
-            lines.setdefault((name, rest), []).append(element)
-    return {key: line for key, line in lines.items() if len(line) > 1}
-
-
-def _sweep(unions: dict[E, United[E]], name: str, line: list[E], limits: Merging) -> None:
-    """Go upwards along the name in which the elements differ, and join what can be joined with its neighbour."""
-    left = [element for element in line if element in unions]  # others were joined along another name
-    left.sort(key=lambda element: _place(element.value_sets()[name]))
-    run: United[E] | None = None
-    for element in left:
-        each = unions[element]
-        joined = None if run is None else _join(run, each, name, limits)
-        if run is not None and joined is not None:
-            del unions[run.element], unions[element]
-            if joined.element in unions:  # another one is the same already
-                unions[run.element], unions[element] = run, each
-                joined = None
-            else:
-                unions[joined.element] = joined
-        run = joined or each
-
-
-def _place(allowed: ValueSet) -> tuple[int, Any]:
-    """Where a set begins: the first type that it has values of, and the least value."""
-    for number, bounds in enumerate(allowed.orders):
-        if bounds:
-            return number, bounds[0]
-    shape = next(allowed.string.parts(), None)
-    return len(allowed.orders), "" if shape is None or not shape.order else shape.order[0]
-
-
-def _join(left: United[Any], right: United[Any], name: str, limits: Merging) -> United[Any] | None:
     parts = tuple(dict.fromkeys((*left.parts, *right.parts)))
     if len(parts) > limits.parts:
         return None
-    widened = {left.widened, right.widened} - {""}
-    merged = left.element.merge(right.element, _room(left.element, right.element))
-    if merged is None or name in widened:
-        return _widen(left, right, name, limits.slack)
-    if len(widened) > 1 or not (merged.covers(left.element) and merged.covers(right.element)):
+    found = _exactly(left, right, names[0]) if len(names) == 1 else None
+    if found is None and limits.slack:
+        found = _nearly(left, right, names, limits.slack)
+    if found is None or _exceeds(found[1], limits.slack):
         return None
-    return United(merged, parts, next(iter(widened), ""), max(left.gaps, right.gaps))
+    merged, waste = found
+    if not (merged.covers(left.element) and merged.covers(right.element)):
+        return None
+    return United(merged, parts, waste)
+
+
+_Found = tuple[Any, float]
+"""A merged element, and which share of it is in vain."""
+
+
+def _exactly(left: United[Any], right: United[Any], name: str) -> _Found | None:
+    merged = left.element.merge(right.element, _room(left.element, right.element))
+    if merged is None:
+        return None
+    for each in (left, right):
+        if merged is each.element:
+            return merged, each.waste
+    waste = left.waste + right.waste
+    if waste and isinstance(merged, Filter):
+        ratios = _ratios(left.element.value_sets()[name], right.element.value_sets()[name])
+        waste = waste if ratios is None else _wasted(left, right, ratios)
+    return merged, waste
 
 
 def _room(left: ConstraintSet, right: ConstraintSet) -> int:
@@ -123,62 +110,102 @@ def _room(left: ConstraintSet, right: ConstraintSet) -> int:
     return min(count, _MOST_CONSTRAINTS)
 
 
-def _widen(left: United[Any], right: United[Any], name: str, slack: int) -> United[Any] | None:
+def _exceeds(waste: float, slack: int) -> bool:
+    return waste * 100 > slack + _ROUNDING
+
+
+def _nearly(left: United[Any], right: United[Any], names: tuple[str, ...], slack: int) -> _Found | None:
     """A filter that selects a little more than the two, if the budget allows for it."""
     one, other = left.element, right.element
-    if not slack or not isinstance(one, Filter) or not isinstance(other, Filter):
+    if not isinstance(one, Filter) or not isinstance(other, Filter):
         return None
-    if {left.widened, right.widened} - {"", name}:
+    found = _string_hull(left, right, names[0]) if len(names) == 1 else None
+    found = found or _box(left, right, names)
+    if found is None or _exceeds(found[1], slack):
         return None
-    first, second = one.value_sets()[name], other.value_sets()[name]
-    hull = _string_hull(left, right, first, second) or _range_hull(left, right, first, second)
-    if hull is None or hull.gaps * 100 > slack * hull.extent:
-        return None
-    spoken = express(name, hull.allowed, _MOST_CONSTRAINTS)
-    if spoken is None:
-        return None
-    merged = Filter([*(each for each in one.constraints if each.name != name), *spoken])
-    if len(merged.constraints) > _MOST_CONSTRAINTS or not (merged.covers(one) and merged.covers(other)):
-        return None
-    return United(merged, tuple(dict.fromkeys((*left.parts, *right.parts))), name, hull.gaps)
+    hulls, waste = found
+    constraints = [each for each in one.constraints if each.name not in hulls]
+    for name, allowed in hulls.items():
+        spoken = express(name, allowed, _MOST_CONSTRAINTS)
+        if spoken is None:
+            return None
+        constraints += spoken
+    return (Filter(constraints), waste) if len(constraints) <= _MOST_CONSTRAINTS else None
 
 
-class _Hull(NamedTuple):
-    allowed: ValueSet
-    gaps: float
-    extent: float
-    """The whole of which the gaps must not be too large a share."""
+# -- ranges ------------------------------------------------------------------------------------------------------------
 
 
-def _range_hull(left: United[Any], right: United[Any], first: ValueSet, second: ValueSet) -> _Hull | None:
-    """The range from the least to the greatest value of two sets of numbers or times that are bounded."""
-    fields = [field for field in Orders._fields if getattr(first.orders, field) or getattr(second.orders, field)]
-    if fields not in (["integer"], ["float"], ["integer", "float"], ["time"]):
+class _Ratios(NamedTuple):
+    """Two ranges, and what they have in common, as shares of the range around them."""
+
+    around: ValueSet
+    left: float
+    right: float
+    common: float
+
+
+def _ratios(first: ValueSet, second: ValueSet) -> _Ratios | None:
+    """For sets of numbers or times that are bounded and without holes; of others no share can be said."""
+    one, other = range_of(first), range_of(second)
+    if one is None or other is None or one.keys() != other.keys():
         return None
-    hulls: dict[str, Bounds] = {}
-    for field in fields:
-        one, other = getattr(first.orders, field), getattr(second.orders, field)
-        bottom = {"integer": INTEGER, "float": FLOAT, "time": TIME}[field].bottom
-        if len(one) != 2 or len(other) != 2 or bottom in (one[0], other[0]):
-            return None  # without an end, or with holes: what share a gap has cannot be said
-        hulls[field] = min(one[0], other[0]), max(one[1], other[1])
-    one, other = getattr(first.orders, fields[-1]), getattr(second.orders, fields[-1])
-    low, high = hulls[fields[-1]]
-    between = max(0, max(one[0], other[0]) - min(one[1], other[1]))
-    allowed = ValueSet(orders=Orders(**hulls))
-    return _Hull(allowed, left.gaps + right.gaps + between, high - low)
+    around = {field: (min(one[field][0], other[field][0]), max(one[field][1], other[field][1])) for field in one}
+    field = next(reversed(one))  # floats rather than integers, if both
+    (low, high), (begin, end), (start, stop) = around[field], one[field], other[field]
+    whole = high - low
+    if math.isinf(whole):
+        return None
+    common = max(0, min(end, stop) - max(begin, start))
+    allowed = ValueSet(orders=Orders(**around))
+    return _Ratios(allowed, (end - begin) / whole, (stop - start) / whole, common / whole)
 
 
-def _string_hull(left: United[Any], right: United[Any], first: ValueSet, second: ValueSet) -> _Hull | None:
-    """All strings that begin as those of both sets do."""
-    one, other = _beginning(first), _beginning(second)
-    if one is None or other is None:
+@lru_cache(maxsize=1024)
+def range_of(allowed: ValueSet) -> dict[str, Bounds] | None:
+    """The least value and the end of a bounded range of numbers, or times, by type; none if it is anything else."""
+    fields = {field: bounds for field, bounds in zip(Orders._fields, allowed.orders, strict=True) if bounds}
+    if tuple(fields) not in (("integer",), ("float",), ("integer", "float"), ("time",)):
         return None
-    common = _common_beginning(one, other)
-    longest = max(len(one) + left.gaps, len(other) + right.gaps)
-    if not common:
+    if allowed.absent or any(True for _ in allowed.string.parts()):
         return None
-    return _Hull(ValueSet(string=conjoin([Shape(cone(common))])), longest - len(common), longest)
+    is_bounded = all(len(bounds) == 2 and bounds[0] != _BOTTOMS[field] for field, bounds in fields.items())
+    return fields if is_bounded else None
+
+
+def _box(left: United[Any], right: United[Any], names: tuple[str, ...]) -> tuple[dict[str, ValueSet], float] | None:
+    """The box around two boxes that are the same in all other names."""
+    first, second = left.element.value_sets(), right.element.value_sets()
+    hulls: dict[str, ValueSet] = {}
+    together = _Ratios(ValueSet(), 1, 1, 1)
+    for name in names:
+        if first[name] != second[name]:
+            found = _ratios(first[name], second[name])
+            if found is None:
+                return None
+            hulls[name] = found.around
+            shares = [mine * more for mine, more in zip(together[1:], found[1:], strict=True)]
+            together = _Ratios(found.around, *shares)
+    return hulls, _wasted(left, right, together)
+
+
+def _wasted(left: United[Any], right: United[Any], ratios: _Ratios) -> float:
+    """The share in vain: what lies in neither of the two, and what was in vain in them."""
+    useful = ratios.left + ratios.right - ratios.common - left.waste * ratios.left - right.waste * ratios.right
+    return max(0.0, 1 - useful)
+
+
+# -- strings -----------------------------------------------------------------------------------------------------------
+
+
+def _string_hull(left: United[Any], right: United[Any], name: str) -> tuple[dict[str, ValueSet], float] | None:
+    """All strings that begin as those of both sets do; what was cut off before counts as well."""
+    one, other = (_beginning(each.element.value_sets()[name]) for each in (left, right))
+    common = _common_beginning(one, other) if one and other else ""
+    if not one or not other or not common or left.waste == 1 or right.waste == 1:
+        return None
+    longest = max(len(one) / (1 - left.waste), len(other) / (1 - right.waste))
+    return {name: ValueSet(string=conjoin([Shape(cone(common))]))}, 1 - len(common) / longest
 
 
 def _beginning(allowed: ValueSet) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, NamedTuple
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -22,7 +23,7 @@ class Bug(NamedTuple):
     """Where it shows."""
     faults: tuple[str, ...]
     """Under which faults it shows."""
-    owner: type
+    owner: type | ModuleType
     method: str
     make: Make
     suite: str = "trees"
@@ -51,7 +52,7 @@ class Bugs:
         self.all: list[Bug] = []
 
     def plant(
-        self, owner: type, method: str, architectures: tuple[str, ...], faults: tuple[str, ...] = ("none",)
+        self, owner: type | ModuleType, method: str, architectures: tuple[str, ...], faults: tuple[str, ...] = ("none",)
     ) -> Callable[[Make], Make]:
         """The name of the bug is that of the function, its description the docstring."""
 

@@ -8,6 +8,7 @@ import msgspec
 
 from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
+from palio.routing.unions import Merging
 from palio.sim.clock import RIGHT
 from palio.sim.doom import Effect
 from palio.sim.network import Weather
@@ -98,6 +99,18 @@ class History(msgspec.Struct, frozen=True):
     """Which monitors run at neighbours, where advertisements spread."""
     telling: TellingSettings = TellingSettings()
     """How servers tell their neighbours of changes: whether they merge, and wait."""
+    compression: Merging | None = None
+    """Whether servers merge what one neighbour tells them."""
+
+    @property
+    def merges(self) -> bool:
+        """Whether anything is merged."""
+        return self.telling.merging is not None or self.compression is not None
+
+    @property
+    def slack(self) -> int:
+        """The larger one of the budgets of imperfect merging, in percent."""
+        return max(each.slack for each in (self.telling.merging, self.compression, Merging()) if each is not None)
 
     def to_json(self) -> bytes:
         """For a file."""

@@ -58,10 +58,6 @@ class HybridWorld(World, frozen=True):
     def _is_general(self, server: str) -> bool:
         return self.kind(server) in ("gs", "ga")
 
-    def is_advertising(self, server: str) -> bool:
-        """Whether subscriptions come to a server only if something relevant is advertised there."""
-        return self.kind(server) in ("aa", "ga")
-
     def may_be_in_cycle(self, server: str, peer: str) -> bool:
         """Those within a general network may."""
         return self._is_general(server) and server[0] == peer[0]
@@ -96,6 +92,17 @@ class HybridWorld(World, frozen=True):
         filters, offers = self._filters(server, peer), self._offers(server, peer)
         return {*map(Subscribe, filters), *map(Advertise, offers)}
 
+    def counting(self, server: str, peer: str, said: Told) -> Told:
+        """What counts at a neighbour of what a server says; over a gateway, what passes both ends."""
+        if server[0] == peer[0]:
+            return said
+        filters = {each.filter for each in said if isinstance(each, Subscribe)}
+        offers = {each.advertisement for each in said if isinstance(each, Advertise)}
+        return {
+            *map(Subscribe, self._passing_filters(server, peer, filters)),
+            *map(Advertise, self._passing_offers(server, peer, offers)),
+        }
+
     def _filters(self, server: str, peer: str) -> set[Filter]:
         """What counts at a neighbour of the filters that a server tells."""
         if self.kind(server) == "hs" and self.links[server][peer] is Role.CLIENT:
@@ -104,7 +111,10 @@ class HybridWorld(World, frozen=True):
         if self.is_advertising(server):
             offers = self._offers(peer, server)
             wanted = {each for each in wanted if any(offer.relevant_to(each) for offer in offers)}
-        wanted = maximal(wanted)
+        return self._passing_filters(server, peer, maximal(wanted))
+
+    def _passing_filters(self, server: str, peer: str, wanted: set[Filter]) -> set[Filter]:
+        """What is left of filters at a neighbour."""
         if server[0] != peer[0]:
             borders = self.gateways[server, peer].imports, self.gateways[peer, server].exports
             for border in borders:
@@ -131,6 +141,10 @@ class HybridWorld(World, frozen=True):
         offers: set[Advertisement] = set()
         if self.is_advertising(server):
             offers = maximal(self._offered(server, peer))
+        return self._passing_offers(server, peer, offers)
+
+    def _passing_offers(self, server: str, peer: str, offers: set[Advertisement]) -> set[Advertisement]:
+        """What is left of advertisements at a neighbour, which may know of others by itself."""
         if server[0] != peer[0]:
             for border in (self.gateways[server, peer].exports, self.gateways[peer, server].imports):
                 offers = {each for each in offers if border is None or each.relevant_to(border)}

@@ -6,11 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from palio.node.keeping import Keeping
+from palio.routing import unions
+from palio.routing.compression import Compression
 from palio.routing.merging import Merged
-from palio.routing.messages import Advertise, Control, Standing, Subscribe
+from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun
 from palio.routing.outlooks import _Side
+from palio.routing.pool import Pool
 from palio.routing.telling import Said, Telling
-from palio.routing.unions import Merging
+from palio.routing.unions import Merging, United
 from palio.sim.bugs import TREES, Bugs
 
 BUGS = Bugs("merging")
@@ -20,32 +23,110 @@ _WATCHED = ("as", "aa")
 """The trees in which servers can tell what the outlook is."""
 
 
-@BUGS.plant(Merged, "change", TREES)
+def _without(united: United[Any], part: Any) -> United[Any]:
+    return united._replace(parts=tuple(each for each in united.parts if each != part))
+
+
+@BUGS.plant(Merged, "_take_apart", TREES)
 def _merged_not_split(right: _Right) -> _Right:
     """A merged filter stays as it is as long as a part of it is left."""
 
-    def change(merged: Merged[Any], begun: Iterable[Any], ended: Iterable[Any]) -> tuple[list[Any], list[Any]]:
+    def take_apart(merged: Merged[Any], ended: Iterable[Any]) -> dict[Any, None]:
         alone = []
         for each in ended:
-            whole = merged._merged_of.get(each)
-            if whole is None or len(merged._parts[whole]) == 1:
+            united = merged._pool[merged._stands_as[each]]
+            if len(united.parts) == 1:
                 alone.append(each)
             else:
-                del merged._parts[whole][each], merged._merged_of[each]
-        return right(merged, begun, alone)  # type: ignore[no-any-return]
+                del merged._stands_as[each]
+                merged._pool._all[united.element] = _without(united, each)
+        return right(merged, alone)  # type: ignore[no-any-return]
 
-    return change
+    return take_apart
 
 
-@BUGS.plant(Merged, "split", TREES)
+@BUGS.plant(Merged, "_take_apart", TREES)
 def _parts_forgotten(right: _Right) -> _Right:
     """When a part of a merged filter is cancelled, the other parts are not told again."""
 
-    def split(merged: Merged[Any], whole: Any) -> dict[Any, None]:
-        right(merged, whole)
+    def take_apart(merged: Merged[Any], ended: Iterable[Any]) -> dict[Any, None]:
+        for each in right(merged, ended):
+            del merged._stands_as[each]
         return {}
 
-    return split
+    return take_apart
+
+
+@BUGS.plant(Merged, "_settle", TREES)
+def _part_lost_when_merged_twice(right: _Right) -> _Right:
+    """When a merged filter is merged once more, the first of its parts counts as told by itself."""
+
+    def settle(merged: Merged[Any], element: Any, *may_join: Any) -> Any:
+        whole = right(merged, element, *may_join)
+        united = merged._pool[whole]
+        if len(united.parts) > 2:
+            lost = united.parts[0]
+            merged._pool._all[united.element] = _without(united, lost)
+            merged._pool.add(United(lost, (lost,)))
+            merged._stands_as[lost] = lost
+        return whole
+
+    return settle
+
+
+@BUGS.plant(Merged, "_settle", TREES)
+def _taken_back_too_little(right: _Right) -> _Right:
+    """What was told before stays told when it is merged with something new."""
+
+    def settle(merged: Merged[Any], element: Any, *may_join: Any) -> Any:
+        before = dict(merged._before)
+        whole = right(merged, element, *may_join)
+        for each in [each for each in merged._before if each not in before]:
+            if merged._before[each] and each not in merged._pool:
+                del merged._before[each]
+        return whole
+
+    return settle
+
+
+@BUGS.plant(Compression, "take", (*TREES, "gs+hs", "as+hs+gs"))
+def _compressed_not_split(right: _Right) -> _Right:
+    """When a neighbour takes back a part of what was compressed, the compressed filter stays."""
+
+    def take(compression: Compression, peer: str, message: Control) -> list[Control]:
+        wholes = [whole for whole, parts in compression.groups(peer) if begun(message) in parts]
+        return [each for each in right(compression, peer, message) if begun(each) not in wholes]
+
+    return take
+
+
+@BUGS.plant(Compression, "take", TREES)
+def _rest_of_the_compressed_lost(right: _Right) -> _Right:
+    """When a neighbour takes back a part of what was compressed, the other parts are lost with it."""
+
+    def take(compression: Compression, peer: str, message: Control) -> list[Control]:
+        is_end = message is not begun(message)
+        return [each for each in right(compression, peer, message) if not is_end or each is not begun(each)]
+
+    return take
+
+
+@BUGS.plant(Compression, "records", TREES, ("crashes", "disks"))
+def _compressed_not_kept(_right: _Right) -> _Right:
+    """Which filters count as one is not written."""
+    return lambda _compression: {}
+
+
+@BUGS.plant(Compression, "forget", TREES, ("links", "crashes"))
+def _compressed_outlives_the_link(_right: _Right) -> _Right:
+    """What counted as one still does when the link has ended and begun again."""
+    return lambda _compression, _peer: None
+
+
+@BUGS.plant(unions, "_wasted", ("as", "hs"))
+def _earlier_waste_forgotten(_right: _Right) -> _Right:
+    """What a merged filter selects in vain does not count when it is merged once more."""
+    return lambda _left, _right, ratios: max(0.0, 1 - ratios.left - ratios.right + ratios.common)
 
 
 @BUGS.plant(Telling, "_messages", TREES, _GENTLE)
@@ -61,21 +142,15 @@ def _merged_taken_back_before_its_parts_are_told(right: _Right) -> _Right:
     return messages
 
 
-@BUGS.plant(Merged, "_form", TREES)
+@BUGS.plant(Pool, "grow", TREES)
 def _union_too_narrow(right: _Right) -> _Right:
     """A merged filter lacks what its last part selects."""
 
-    def form(merged: Merged[Any], fresh: list[Any]) -> dict[Any, None]:
-        told = right(merged, fresh)
-        for each in [each for each in told if each in merged._parts]:
-            parts = merged.split(each)
-            del told[each]
-            narrow = next(iter(parts))
-            merged.combine(narrow, parts)
-            told[narrow] = None
-        return told  # type: ignore[no-any-return]
+    def grow(pool: Pool[Any], united: United[Any], *may_join: Any) -> tuple[United[Any], list[United[Any]]]:
+        whole, taken = right(pool, united, *may_join)
+        return (whole._replace(element=taken[0].element) if taken else whole), taken
 
-    return form
+    return grow
 
 
 @BUGS.plant(Merged, "__init__", TREES)
@@ -88,19 +163,10 @@ def _beyond_the_budget(right: _Right) -> _Right:
     return init
 
 
-@BUGS.plant(Merged, "_absorb", TREES)
-def _absorbed_not_noted(right: _Right) -> _Right:
+@BUGS.plant(Pool, "add_part", TREES)
+def _absorbed_not_noted(_right: _Right) -> _Right:
     """What a merged filter covers already is not told, and not noted as a part of it either."""
-
-    def absorb(merged: Merged[Any], fresh: Iterable[Any]) -> list[Any]:
-        given = list(fresh)
-        left = right(merged, given)
-        for each in given:
-            if each not in left:
-                del merged._parts[merged._merged_of.pop(each)][each]
-        return left  # type: ignore[no-any-return]
-
-    return absorb
+    return lambda _pool, _element, _part: None
 
 
 @BUGS.plant(Telling, "take", TREES)

@@ -17,15 +17,19 @@ from palio.model import Advertisement, Filter, Notification
 from palio.model.value import Value
 from palio.routing.messages import Advertise, Standing, Subscribe
 from palio.routing.router import Role
-from palio.sim.world import GraphWorld, World, held_at, maximal
+from palio.routing.unions import Merging
+from palio.sim.generate import GRAPHS
+from palio.sim.hybrid import HybridWorld
+from palio.sim.world import World, held_at, maximal
 
 if TYPE_CHECKING:
     from palio.sim.player import Player
 
+_APART = Merging(parts=1)
 _AXES: Mapping[str, tuple[Value | None, ...]] = {
-    "x": (None, "A", *(number / 2 for number in range(-2, 24)), *range(-1, 12)),
+    "x": (None, "A", *(number + 0.5 for number in range(-2, 12)), *range(-1, 12)),
     "symbol": (None, "A", "B", "C", "D", 1),
-    "y": (None, 1),
+    "y": (None, -1, 0, 0.5, 1, 1.5, 2, 2.5, 3, 4),
 }
 """Generated filters have integers as limits: numbers between them, and on both sides, tell all of them apart."""
 GRID: tuple[Notification, ...] = tuple(
@@ -55,55 +59,71 @@ class MergingLaw:
 
     def __init__(self, player: Player, world: World) -> None:
         self._player, self._world = player, world
-        merging = player.history.telling.merging
-        self._slack = merging.slack if merging is not None else 0
-        self._most = merging.parts if merging is not None else 1
+        history = player.history
+        self._telling, self._compression = history.telling.merging or _APART, history.compression or _APART
+        self._slack = history.slack
 
     def judge(self, server: str, peer: str) -> Iterator[str]:
         """What is wrong with what a server holds from a neighbour."""
-        nodes = self._player.cluster.nodes
+        nodes, world = self._player.cluster.nodes, self._world
         held = nodes[server].router.standing(peer)
-        groups = dict(nodes[peer].telling.groups(server))
-        yield from self._judge_groups(peer, server, groups, held)
-        law = self._world.told(peer, server)
+        heard = nodes[server].neighbours.compression.said(peer, held)
+        told = dict(nodes[peer].telling.groups(server))
+        yield from self._judge_groups(f"{peer} told {server}", told, self._telling)
+        for merged in told:
+            if not world.counting(peer, server, {merged}) <= {*heard}:
+                yield f"{peer} believes that it told {server} {merged}"
+        compressed = dict(nodes[server].neighbours.compression.groups(peer))
+        yield from self._judge_groups(f"{server} holds from {peer}", compressed, self._compression)
+        law = world.told(peer, server)
         for kind, source in dict.fromkeys((type(each), each.source) for each in (*held, *law)):
-            told, required = union(held, kind, source), union(law, kind, source)
-            if required & ~told:
+            counts, required = union(held, kind, source), union(law, kind, source)
+            if required & ~counts:
                 yield f"{server} holds too little from {peer}: {_texts(held)} for {_texts(law)}"
-            is_exact = not self._slack and not (kind is Subscribe and self._world.is_advertising(peer))
-            if is_exact and told != required:
+            if self._is_exact(kind, peer) and counts != required:
                 yield f"{server} holds too much from {peer}: {_texts(held)} for {_texts(law)}"
-        yield from self._judge_locally(peer, server, groups, held)
+        yield from self._judge_locally(peer, server, told, heard)
 
-    def _judge_groups(
-        self, teller: str, hearer: str, groups: Mapping[Standing, Collection[Standing]], held: Collection[Standing]
-    ) -> Iterator[str]:
-        """Each merged element is there, and keeps within its bounds."""
+    def _is_exact(self, kind: type[Standing], teller: str) -> bool:
+        """Whether the law of the architecture says exactly what counts, however it is merged.
+
+        What is merged goes as far as one of its parts would: towards advertisers, or over gateways.
+        """
+        world = self._world
+        if isinstance(world, HybridWorld):
+            return not self._slack and not any(map(world.is_advertising, world.reachable(teller)))
+        return not self._slack and not (kind is Subscribe and world.is_advertising(teller))
+
+    @staticmethod
+    def _judge_groups(who: str, groups: Mapping[Standing, Collection[Standing]], limits: Merging) -> Iterator[str]:
+        """Each merged element keeps within its bounds."""
         for merged, parts in groups.items():
             kind, source = type(merged), merged.source
-            if merged not in held:
-                yield f"{teller} believes that it told {hearer} {merged}"
             whole, needed = union([merged], kind, source), union(parts, kind, source)
             if needed & ~whole:
-                yield f"{teller} told {hearer} {merged}, which is too narrow for {_texts(parts)}"
-            if (whole & ~needed).bit_count() * 100 > self._slack * whole.bit_count():
-                yield f"{teller} told {hearer} {merged}, which is beyond the budget for {_texts(parts)}"
-            if not 1 <= len(parts) <= self._most:
-                yield f"{teller} told {hearer} {merged} for too many or no others: {_texts(parts)}"
+                yield f"{who} {merged}, which is too narrow for {_texts(parts)}"
+            if (whole & ~needed).bit_count() * 100 > limits.slack * whole.bit_count():
+                yield f"{who} {merged}, which is beyond the budget for {_texts(parts)}"
+            if not parts or sum(part != merged for part in parts) > limits.parts:
+                yield f"{who} {merged} for too many or no others: {_texts(parts)}"
 
     def _judge_locally(
-        self, teller: str, hearer: str, groups: Mapping[Standing, Collection[Standing]], held: Collection[Standing]
+        self, teller: str, hearer: str, groups: Mapping[Standing, Collection[Standing]], heard: Collection[Standing]
     ) -> Iterator[str]:
-        """What is held is exactly what the teller's tables require, some of it merged; nothing is left behind."""
-        told = {each for each in held if each not in groups}.union(*groups.values())
-        if isinstance(self._world, GraphWorld):
+        """What is heard is exactly what the teller's tables require, some of it merged; nothing is left behind."""
+        world, parts = self._world, {part for group in groups.values() for part in group}
+        if world.kind(teller) not in GRAPHS:
+            required = self._required(teller, hearer)
+            left = (parts - required) | (world.counting(teller, hearer, (required - parts) | {*groups}) ^ {*heard})
+        elif world.links[teller][hearer] is Role.PEER:
             router = self._player.cluster.nodes[teller].router
-            required = {Subscribe(each) for each in router.subscriptions} | set(map(Advertise, router.advertisements))
-            left = {each for each in told if msgspec.structs.replace(each, source="") not in required}
+            known = {Subscribe(each) for each in router.subscriptions} | set(map(Advertise, router.advertisements))
+            told = parts | {each for each in heard if each not in groups}
+            left = {each for each in told if msgspec.structs.replace(each, source="") not in known}
         else:
-            left = told ^ self._required(teller, hearer)
+            left = set()
         if left:
-            yield f"{hearer} was told by {teller} {_texts(told)}, which is not right for {_texts(left)}"
+            yield f"{hearer} was told by {teller} {_texts(heard)}, which is not right for {_texts(left)}"
 
     def _required(self, teller: str, hearer: str) -> set[Standing]:
         """What a server of a tree has to tell a neighbour, by what it holds, merged or not, from others."""
@@ -112,7 +132,7 @@ class MergingLaw:
         wanted = held_at(world.filters, teller) | {each.filter for each in heard if isinstance(each, Subscribe)}
         offers = held_at(world.advertisements, teller)
         offers |= {each.advertisement for each in heard if isinstance(each, Advertise)}
-        if world.architecture == "hs" and world.links[teller][hearer] is not Role.MASTER:
+        if world.links[teller][hearer] is Role.CLIENT:
             wanted = set()
         if not world.is_advertising(teller):
             return set(map(Subscribe, maximal(wanted)))

@@ -113,7 +113,7 @@ class Oracle:
         for server, peers in world.links.items():
             router = self._player.cluster.nodes[server].router
             for peer in peers:
-                if self._player.history.telling.merging is not None:
+                if self._player.history.merges:
                     yield from MergingLaw(self._player, world).judge(server, peer)
                     continue
                 held, law = router.standing(peer), world.told(peer, server)
@@ -239,11 +239,11 @@ class Oracle:
 
     def _may_carry(self, hop: Hop, world: World, entry: str) -> bool:
         """Whether somebody wants it; where servers merge imperfectly, whether they had been told so."""
-        merging = self._player.history.telling.merging
-        if merging is None or not merging.slack:
+        if not self._player.history.slack:
             return world.may_carry(hop.source, hop.target, hop.notification, entry)
         told = self._player.cluster.nodes[hop.source].router.standing(hop.target)
-        is_up = world.links[hop.source].get(hop.target) is Role.MASTER
+        role = world.links[hop.source].get(hop.target)
+        is_up = role is Role.MASTER or (role is Role.GATEWAY and world.kind(hop.source) == "hs")
         return is_up or any(isinstance(each, Subscribe) and each.filter.matches(hop.notification) for each in told)
 
 

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
 def judge_outlooks(player: Player, world: World) -> Iterator[str]:
     """At rest the last word that a party was told is the truth, as far as its server can know it."""
-    merging = player.history.telling.merging
-    is_exact = merging is None or not merging.slack
+    is_exact = not player.history.slack
     for name, party in player.parties.items():
         for subject in party.watched:
             told = player.cluster.outlooks.get((name, subject))

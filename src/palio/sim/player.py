@@ -121,6 +121,7 @@ class Player:
             window=history.window,
             delegation=history.delegation,
             telling=history.telling,
+            compression=history.compression,
         )
         parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
         self.cluster.start(settings, parties)

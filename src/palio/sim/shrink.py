@@ -107,6 +107,8 @@ class Shrinker:
         for simpler in (TellingSettings(), self._best.telling._replace(delay=0)):
             if simpler != self._best.telling:
                 self._is_better(msgspec.structs.replace(self._best, telling=simpler))
+        if self._best.compression is not None:
+            self._is_better(msgspec.structs.replace(self._best, compression=None))
 
     def _simplify_steps(self) -> None:
         for place in range(len(self._best.steps)):

@@ -42,7 +42,10 @@ SUITES: dict[str, Suite] = {
         Suite("gateways", "two or three networks, joined by gateways", generate, JOINED),
         Suite("patterns", "sequence patterns, with and without windows", generate_patterns, tuple(ARCHITECTURES)),
         Suite(
-            "merging", "filters that are merged, changes that wait, questions about demand", generate_merging, TELLING
+            "merging",
+            "filters that are merged by who tells or hears them, changes that wait, questions about demand",
+            generate_merging,
+            TELLING,
         ),
     )
 }

@@ -27,9 +27,13 @@ class World(msgspec.Struct, frozen=True):
     """By server and party."""
     advertisements: Mapping[str, Mapping[str, tuple[Advertisement, ...]]]
 
-    def is_advertising(self, server: str) -> bool:  # noqa: ARG002 (all are the same)
+    def kind(self, server: str) -> str:  # noqa: ARG002 (all are the same)
+        """The architecture of a server's network."""
+        return self.architecture
+
+    def is_advertising(self, server: str) -> bool:
         """Whether subscriptions come to a server only if something relevant is advertised there."""
-        return self.architecture in ("aa", "ga")
+        return self.kind(server) in ("aa", "ga")
 
     def may_be_in_cycle(self, server: str, peer: str) -> bool:  # noqa: ARG002
         """Whether a link may be part of a cycle."""
@@ -38,6 +42,10 @@ class World(msgspec.Struct, frozen=True):
     def lets_pass(self, one: str, other: str, notification: Notification) -> bool:  # noqa: ARG002
         """Whether a notification may get from one server to another."""
         return True
+
+    def counting(self, server: str, peer: str, said: Told) -> Told:  # noqa: ARG002
+        """What counts at a neighbour of what a server says."""
+        return said
 
     def behind(self, server: str, peer: str) -> Iterator[str]:
         """The servers that a neighbour leads to."""
