@@ -117,7 +117,7 @@ class Flood:
 
     def tell(self, *names: str) -> None:
         for name in names:
-            for peer, accounts in self.servers[name].updates():
+            for peer, accounts in self.servers[name].updates(0, pressing=True):
                 self.queues[name, peer].extend(accounts)
 
     def step(self) -> bool:

@@ -101,8 +101,9 @@ class Node:
     @property
     def deadline(self) -> int | None:
         """When :meth:`handle` must be called again at the latest, with or without input."""
-        deadline = self.links.deadline
-        for other in (self.monitors.deadline, self.telling.deadline):
+        deadline, topology = self.links.deadline, self.router.topology
+        accounts = None if topology is None else topology.deadline
+        for other in (self.monitors.deadline, self.telling.deadline, accounts):
             if other is not None and (deadline is None or other < deadline):
                 deadline = other
         return deadline
@@ -116,7 +117,8 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
-        self._has_news |= self.telling.is_due(now)
+        topology = self.router.topology
+        self._has_news |= self.telling.is_due(now) or (topology is not None and topology.is_due(now))
         due = self.monitors.deadline
         if due is not None and due <= now:
             self._deliver_sequences(self.monitors.release(now))
@@ -455,7 +457,7 @@ class Node:
         """
         self._has_news = False
         topology = self.router.topology
-        if topology is not None:
+        if topology is not None and self.settings.gateways:
             topology.reach(self.membership.reached())
             self.membership.surround(topology.members())
         while cut := self.membership.to_cut():
@@ -465,7 +467,7 @@ class Node:
         for peer, members in self.membership.updates():
             self._send(peer, [members])
         if topology is not None:
-            for peer, accounts in topology.updates():
+            for peer, accounts in topology.updates(self._now, pressing=pressing):
                 self._send(peer, accounts)
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self._send(peer, control)
