@@ -38,7 +38,6 @@ class _Sources(Generic[E]):
         self._peers: dict[str, None] = {}
         self._tables: dict[str, Table[E]] = {}
         self._touched: dict[str, None] = {}
-        """Sources of which there may be something to tell."""
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -58,6 +57,10 @@ class _Sources(Generic[E]):
             for peer in self._peers:
                 found.open(peer)
         return found
+
+    def touched(self) -> list[str]:
+        """Sources of which there may be something to tell."""
+        return list(self._touched)
 
     def told_by(self, peer: str) -> list[tuple[str, E]]:
         """What a neighbour has told and not taken back, by source."""
@@ -324,6 +327,8 @@ class AdvertisingGeneral(General):
         """All servers of which an advertisement has come."""
         self._beyond: dict[str, _Beyond] = {}
         """For each source of filters what its tree leads to, for which what the neighbours were told is right."""
+        self._version = -1
+        """Of the graph from which that was worked out."""
         self._changes: list[tuple[str, Advertisement]] = []
         """Advertisements that have come or gone since neighbours were told, with their sources."""
 
@@ -346,9 +351,7 @@ class AdvertisingGeneral(General):
         self._advertisers.update(new)
         if not self._advertisers:
             return
-        for source in [source for source in self._beyond if source not in self._wanted]:
-            del self._beyond[source]
-        for source in self._wanted:
+        for source in self._may_lead_elsewhere(new):
             tree, beyond = self.topology.graph.tree(source), self._beyond.get(source, _NOWHERE)
             if tree is not beyond.tree:
                 self._beyond[source] = _Beyond(tree, self._leading(tree, self._advertisers))
@@ -361,6 +364,17 @@ class AdvertisingGeneral(General):
                 for peer, advertisers in beyond.advertisers.items():
                     if advertiser in advertisers:
                         self._wanted.reconsider(source, peer, advertisement.relevant_to)
+
+    def _may_lead_elsewhere(self, new: Collection[str]) -> list[str]:
+        """Sources for which other neighbours may lead to advertisers than before, of which some are new: all of them,
+        or, if the network is the same as before, those of which there is news.
+        """
+        version = self.topology.graph.version
+        if version == self._version and not new:
+            return self._wanted.touched()
+        self._version = version
+        self._beyond = {source: beyond for source, beyond in self._beyond.items() if source in self._wanted}
+        return list(self._wanted)
 
     def _leading(self, tree: Tree, advertisers: Iterable[str]) -> dict[str, list[str]]:
         """The neighbours that lead to advertisers on the way from the root of a tree over this server."""
