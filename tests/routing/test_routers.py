@@ -7,6 +7,7 @@ import pytest
 from palio import Advertisement, Filter, Notification
 from palio.errors import CallerError
 from palio.routing.architectures import ARCHITECTURES
+from palio.routing.general import MOST_HOPS
 from palio.routing.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Profile, Role, Router, UnexpectedMessageError
 from tests.routing.network import History
@@ -137,3 +138,15 @@ def test_neighbours_that_cannot_be() -> None:
         router("as", rome=Role.PEER).connect("rome", Role.PEER)
     with pytest.raises(CallerError, match="is no neighbour"):
         router("as").disconnect("rome")
+
+
+def test_hops_are_counted_through_other_networks() -> None:
+    """A notification that goes round through gateways would never end otherwise, should it not be known again."""
+    here = router("gs", rome=Role.PEER, paris=Role.GATEWAY)
+    notification = Notification(x=1)
+    assert here.admit(Publish(notification), None) == Publish(notification, "milan", MOST_HOPS)
+    assert here.admit(Publish(notification), "paris") == Publish(notification, "milan", MOST_HOPS)
+    assert here.admit(Publish(notification, "lyon", 3), "paris") == Publish(notification, "milan", 2)
+    assert here.admit(Publish(notification, "lyon", 1), "rome") == Publish(notification, "lyon", 0)
+    for source in ("paris", "rome"):
+        assert here.admit(Publish(notification, "lyon", 0), source) is None

@@ -8,9 +8,9 @@ this. The network never falls apart.
 *accounts* are what servers say of their links, each time that one goes over a link; *frames* is all that links send,
 acknowledgements included. *of least* compares with the fewest that could do: every server hears once of what every
 other one has to say in the end. *milliseconds* pass, in the simulated time, until no server's idea of the network
-changes any more; *seconds* are the processor's, for all servers together, until everything is at rest.
+changes any more; *processor seconds* are for all servers together, until everything is at rest.
 
-At the end the same in a network of which every server has parties: what they want has to take other ways. *told* are
+At the end the same in a network of which every server has parties: what they want has to take other ways. *filters told* are
 the subscriptions and cancellations that servers send each other for that. Several links fail one after the other, and
 figures are means.
 """
@@ -34,11 +34,15 @@ from palio.routing.paths import Graph
 from palio.routing.router import Role
 from palio.sim.cluster import Cluster
 
+KEYS = (
+    *("servers", "links", "filters", "accounts", "accounts_per_link", "of_least", "filters_told", "frames"),
+    *("milliseconds", "processor_seconds"),
+)
 SERVERS = (10, 30, 100, 300, 1_000)
 _DEGREE = 4
 _SHORTEST, _LONGEST = 5_000, 50_000
 """Latencies, in microseconds."""
-FILTERED = (("gs", 100, 10_000), ("ga", 100, 10_000))
+FILTERED = (("gs", 100, 10_000), ("ga", 100, 1_000))
 """Architecture, servers and filters where filters have to take other ways."""
 _FAILURES = 5
 _ADVERTISERS = 5  # one of so many servers
@@ -48,16 +52,12 @@ _QUIET = 1_000_000
 _Links = dict[tuple[str, str], int]
 
 
-def rows(
-    servers: Sequence[int],
-    progress: Callable[[str], None],
-    filtered: Sequence[tuple[str, int, int]] = FILTERED,
-) -> Iterator[dict[str, Figure]]:
+def rows(servers: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, Figure]]:
     """One row for each thing that happens to a network of each size."""
     for size in servers:
         progress(f"any shape, {size:,} servers")
         yield from _learning(size)
-    for architecture, size, filters in filtered:
+    for architecture, size, filters in FILTERED:
         progress(f"{architecture}, {size:,} servers, {filters:,} filters: links fail")
         yield _rerouting(architecture, size, filters)
 
@@ -126,7 +126,7 @@ class Net(Cluster):
         return process_time()
 
     def rest(self) -> None:
-        """Let time pass until nothing happens any more but that a dead server is told once more that it is not wanted."""
+        """Let time pass until nothing happens any more but questions to a dead server."""
         while True:
             before = self.counts["accounts"], self.counts["told"], self.changed
             self.scheduler.run(until=self.scheduler.now + _QUIET)
@@ -144,9 +144,7 @@ class Net(Cluster):
 
 def _links(random: Random, servers: Sequence[str]) -> _Links:
     """A random tree, and as many other links as it takes."""
-    pairs = dict.fromkeys(
-        (servers[random.randrange(number)], servers[number]) for number in range(1, len(servers))
-    )
+    pairs = dict.fromkeys((servers[random.randrange(number)], servers[number]) for number in range(1, len(servers)))
     while len(pairs) < min(len(servers) * _DEGREE // 2, len(servers) * (len(servers) - 1) // 2):
         one, other = random.sample(range(len(servers)), 2)
         pairs[servers[min(one, other)], servers[max(one, other)]] = None
@@ -179,7 +177,9 @@ def _spare_server(net: Net) -> str:
     degrees = Counter(server for pair in net.latencies for server in pair)
     usual = sorted(net.nodes, key=lambda server: abs(degrees[server] - _DEGREE))
     return next(
-        each for each in usual if _is_whole(_without(net.latencies, each), [other for other in net.nodes if other != each])
+        each
+        for each in usual
+        if _is_whole(_without(net.latencies, each), [other for other in net.nodes if other != each])
     )
 
 
@@ -212,7 +212,7 @@ def _row(net: Net, operation: str, begin: float, least: int) -> dict[str, Figure
         "of_least": accounts / least,
         "frames": net.counts["frames"],
         "milliseconds": (net.changed - net.begun) / 1000,
-        "seconds": seconds,
+        "processor_seconds": seconds,
     }
 
 
@@ -224,9 +224,10 @@ def _rerouting(architecture: str, size: int, filters: int) -> dict[str, Figure]:
         for server in servers[::_ADVERTISERS]:
             net.give(server, [ports.Request("object", 0, ports.Advertise(_OFFER))])
         net.rest()
-    for number, filter in enumerate(islice(subscriptions("stock"), filters)):
-        request = ports.Request(f"p{number}", 0, ports.Subscribe(filter))
-        net.give(servers[number % size], [request])
+    wanted = list(islice(subscriptions("stock"), filters))
+    for number, server in enumerate(servers):
+        mine = enumerate(wanted[number::size])
+        net.give(server, [ports.Request(f"p{each}", 0, ports.Subscribe(filter)) for each, filter in mine])
     net.rest()
     links = list(_spare_links(net, _FAILURES))
     net.forget()
@@ -242,10 +243,10 @@ def _rerouting(architecture: str, size: int, filters: int) -> dict[str, Figure]:
         "operation": f"link fails, {architecture}",
         "servers": size,
         "links": len(net.latencies),
-        "size": filters,
+        "filters": filters,
         "accounts": net.counts["accounts"] / len(links),
-        "told": net.counts["told"] / len(links),
+        "filters_told": net.counts["told"] / len(links),
         "frames": net.counts["frames"] / len(links),
         "milliseconds": milliseconds / len(links),
-        "seconds": seconds / len(links),
+        "processor_seconds": seconds / len(links),
     }

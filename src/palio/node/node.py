@@ -39,7 +39,7 @@ from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Border
-from palio.routing.messages import Message, Stamp
+from palio.routing.messages import Message, Stamp, WaveName
 from palio.routing.router import Role, Router
 from palio.routing.telling import Telling
 from palio.routing.watching import Watching
@@ -59,6 +59,7 @@ class _Passed(NamedTuple):
 
     peer: str
     token: int
+    wave: WaveName
 
 
 class Node:
@@ -416,9 +417,8 @@ class Node:
                     self._keeping.members(peer)
             case messages.Account() if self.router.topology is not None and peer not in self._borders:
                 self.router.topology.receive(peer, message)
-            case messages.Spread(token, origin):
-                origin = self.settings.server if peer in self._borders else origin
-                self._spread(_Passed(peer, token), peer, origin)
+            case messages.Spread():
+                self._pass_on(peer, message)
             case messages.Spreaded(token):
                 self._come_back(self.waves.answered(peer, token))
             case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
@@ -515,8 +515,22 @@ class Node:
             self._come_back([waiting])
             return
         token = self.waves.begin(waiting, peers)
+        begun = self.settings.server, self.settings.incarnation, token
+        wave = waiting.wave if isinstance(waiting, _Passed) else begun
         for peer in peers:
-            self._send(peer, [messages.Spread(token, origin)])
+            self._send(peer, [messages.Spread(token, origin, wave)])
+
+    def _pass_on(self, peer: str, message: messages.Spread) -> None:
+        passed, is_border = _Passed(peer, message.token, message.wave), peer in self._borders
+        if is_border and self._is_out(message.wave):
+            self._come_back([passed])  # there is a loop between networks, which is not cut yet
+        else:
+            self._spread(passed, peer, self.settings.server if is_border else message.origin)
+
+    def _is_out(self, wave: WaveName) -> bool:
+        """Whether a wave has begun here, or was passed on and has not come back."""
+        is_own = wave[:2] == (self.settings.server, self.settings.incarnation)
+        return is_own or any(isinstance(each, _Passed) and each.wave == wave for each in self.waves.waiting())
 
     def _come_back(self, waiting: Iterable[_Asked | _Passed]) -> None:
         for each in waiting:

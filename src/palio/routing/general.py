@@ -284,10 +284,14 @@ class General(Router):
     # -- notifications -------------------------------------------------------------------------------------------------
 
     def admit(self, message: Publish, source: str | None) -> Publish | None:
-        """A notification that enters the network here begins its way; one that has gone too far ends it."""
-        if source is None or self.peers[source] is Role.GATEWAY:
-            return Publish(message.notification, self.server, MOST_HOPS)
-        return Publish(message.notification, message.entry, message.hops - 1) if message.hops > 0 else None
+        """A notification that enters the network here begins its way; one that has gone too far ends it.
+
+        What comes from another network has gone over links there, unless nobody counts them there.
+        """
+        entry = self.server if source is None or self.peers[source] is Role.GATEWAY else message.entry
+        if not message.entry:
+            return Publish(message.notification, entry, MOST_HOPS)
+        return Publish(message.notification, entry, message.hops - 1) if message.hops > 0 else None
 
     def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:
         """Towards the sources that want it and lie behind this server, as seen from where it entered."""

@@ -137,14 +137,12 @@ class Topology:
         """A neighbour passes on what a server says of its links."""
         if account.server == self._server and _age(account) > _age(self._accounts[self._server]):
             raise BadAccountError(f"{brief(peer)} knows of a later life of {brief(self._server)} than this one")
-        told, known = self._told[peer], self._accounts.get(account.server, _NOBODY)
+        told = self._told[peer]
         if _age(account) > _age(told.get(account.server, _NOBODY)):
             told[account.server] = account
-        if _age(account) > _age(known):
+        if _age(account) > _age(self._accounts.get(account.server, _NOBODY)):
             _check(peer, account)
             self._learn(account)
-        elif _age(account) < _age(known):
-            self._touched[account.server] = None  # the neighbour knows less than is known here
 
     def _learn(self, account: Account) -> None:
         server = account.server
@@ -191,7 +189,7 @@ class Topology:
             fresh = [
                 account
                 for account in map(self._accounts.__getitem__, touched)
-                if (known := told.get(account.server)) is not account and (known is None or _age(known) < _age(account))
+                if _age(told.get(account.server, _NOBODY)) < _age(account)
             ]
             told.update((each.server, each) for each in fresh)
             if fresh:
