@@ -10,9 +10,9 @@ acknowledgements included. *of least* compares with the fewest that could do: ev
 other one has to say in the end. *milliseconds* pass, in the simulated time, until no server's idea of the network
 changes any more; *processor seconds* are for all servers together, until everything is at rest.
 
-At the end the same in a network of which every server has parties: what they want has to take other ways. *filters told* are
-the subscriptions and cancellations that servers send each other for that. Several links fail one after the other, and
-figures are means.
+At the end the same in a network of which every server has parties: what they want has to take other ways. *filters
+told* are the subscriptions and cancellations that servers send each other for that. Several links fail one after the
+other, and figures are means.
 """
 
 from __future__ import annotations
