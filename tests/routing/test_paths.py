@@ -290,6 +290,53 @@ def test_what_waited_is_told_after_a_restart() -> None:
     again.restore(topology.accounts().values(), [])
     assert again.deadline is None
     assert again.updates(0) == []
+    again.connect("lucca", 1, (2, "milan", 0))
+    assert accounts_of(again.updates(0))["rome"] == [("milan", 2)]
+
+
+def test_a_link_of_which_one_end_alone_gives_account_does_not_count_after_a_restart_either() -> None:
+    seen, unseen = ("milan", 1, STAMP), ("bari", 1, (5, "bari", 0))
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    topology.restore(
+        [*topology.accounts().values(), Account("rome", 0, 1, (seen, unseen)), Account("bari", 0, 3, ())], ()
+    )
+    assert list(topology.graph.links()) == [("milan", "rome", 1)]
+
+
+def test_what_is_known_already_is_not_learned_again() -> None:
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    topology.receive("rome", Account("bari", 0, 1, ()))
+    assert [account.server for account in topology.learned()] == ["milan", "bari"]
+    topology.receive("rome", Account("bari", 0, 1, ()))
+    assert topology.learned() == []
+
+
+def test_servers_beyond_gateways() -> None:
+    here = (0, "", 0)
+    topology = Topology("milan")
+    topology.reach({})
+    assert topology.accounts()["milan"].number == 0
+    topology.connect("rome", 1, STAMP)
+    topology.reach({"paris": (4, "milan", 0)})
+    assert topology.accounts()["milan"].beyond == (("paris", (4, "milan", 0)),)
+    topology.reach({"paris": (4, "milan", 0)})
+    topology.receive(
+        "rome",
+        Account("rome", 0, 1, (("milan", 1, STAMP), ("bari", 1, (2, "bari", 0))), (("lyon", (7, "rome", 0)),)),
+    )
+    far = (("lyon", (3, "bari", 0)), ("nice", (8, "bari", 0)))
+    topology.receive("rome", Account("bari", 0, 1, (("rome", 1, (2, "bari", 0)),), far))
+    topology.receive("rome", Account("pisa", 0, 1, (), (("lille", (1, "pisa", 0)),)))  # nobody can reach it
+    servers = {"milan": here, "rome": here, "bari": here}
+    assert topology.members() == {**servers, "lyon": (3, "bari", 0), "nice": (8, "bari", 0)}
+    assert topology.accounts()["milan"].number == 2
+    after = Topology("milan")
+    after.connect("rome", 1, STAMP)
+    after.restore(topology.accounts().values(), ())
+    after.connect("bari", 1, (9, "milan", 0))
+    assert after.accounts()["milan"].beyond == (("paris", (4, "milan", 0)),)
 
 
 def test_accounts_that_no_server_can_give() -> None:
@@ -297,6 +344,8 @@ def test_accounts_that_no_server_can_give() -> None:
     topology.connect("rome", 1, STAMP)
     with pytest.raises(BadAccountError, match="below 1"):
         topology.receive("rome", Account("bari", 0, 1, (("rome", 0, STAMP),)))
+    with pytest.raises(BadAccountError, match="or one to itself"):
+        topology.receive("rome", Account("bari", 0, 1, (("bari", 1, STAMP),)))
     with pytest.raises(BadAccountError, match="two links to the same"):
         topology.receive("rome", Account("bari", 0, 1, (("rome", 1, STAMP), ("rome", 2, STAMP))))
     with pytest.raises(BadAccountError, match="later life"):

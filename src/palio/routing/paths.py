@@ -117,14 +117,6 @@ class Graph:
         """How long the way between two connected servers takes."""
         return self.tree(one).distances[other] >> _SHIFT
 
-    def children(self, server: str, root: str) -> tuple[str, ...]:
-        """The servers that come after one on the paths from a root."""
-        return tuple(
-            neighbour
-            for neighbour in sorted(self._neighbours.get(server, {}))
-            if self.tree(root).parents.get(neighbour) == server
-        )
-
     def is_between(self, root: str, server: str, target: str) -> bool:
         """Whether the path from a root to a target leads through a server, or ends there."""
         from_root = self.tree(root).distances

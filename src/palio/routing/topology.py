@@ -126,7 +126,7 @@ class Topology:
         """
         found: dict[str, Stamp] = dict.fromkeys(self.servers, (0, "", 0))
         for server in self.servers:
-            if server != self._server and server in self._accounts:
+            if server != self._server:
                 for name, stamp in self._accounts[server].beyond:
                     found[name] = min(stamp, found.get(name, stamp))
         return found
@@ -160,7 +160,7 @@ class Topology:
     def _is_seen_there(self, server: str, link: tuple[str, int, Stamp]) -> bool:
         """Whether the other end of a server's link gives the same account of it."""
         peer, latency, stamp = link
-        return peer != server and peer in self._accounts and (server, latency, stamp) in self._accounts[peer].links
+        return (server, latency, stamp) in self._accounts.get(peer, _NOBODY).links
 
     def _usable(self) -> Iterator[tuple[str, str, int]]:
         """Links that both ends give the same account of."""
@@ -202,8 +202,11 @@ class Topology:
 def _check(peer: str, account: Account) -> None:
     if any(latency < 1 for _, latency, _ in account.links):
         raise BadAccountError(f"{brief(peer)} passes on a latency below 1: {brief(account)}")
-    if len({neighbour for neighbour, _, _ in account.links}) < len(account.links):
-        raise BadAccountError(f"{brief(peer)} passes on two links to the same neighbour: {brief(account)}")
+    neighbours = {neighbour for neighbour, _, _ in account.links}
+    if len(neighbours) < len(account.links) or account.server in neighbours:
+        raise BadAccountError(
+            f"{brief(peer)} passes on two links to the same server, or one to itself: {brief(account)}"
+        )
 
 
 def _age(account: Account) -> tuple[int, int]:
