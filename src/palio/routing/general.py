@@ -97,12 +97,12 @@ class _Sources(Generic[E]):
         self[source].reconsider(peer, may_matter)
 
     def updates(self) -> list[tuple[str, Update[E]]]:
-        """What has to be told now, by source; sources of which nothing is known or told any more are forgotten."""
+        """What has to be told now, by source; sources of which nothing is known any more are forgotten."""
         touched, self._touched = self._touched, {}
         tables = {source: self._tables[source] for source in touched}
         found = [(source, update) for source, table in tables.items() for update in table.updates()]
         for source, table in tables.items():
-            if not table and not any(table.told_to(peer) for peer in self._peers):
+            if not table:
                 del self._tables[source]
         return found
 
