@@ -88,7 +88,6 @@ class _Sources(Generic[E]):
     def close(self, peer: str) -> None:
         """A neighbour is told no longer."""
         self._peers.pop(peer, None)
-        self._touched.update(dict.fromkeys(self._tables))
         for table in self._tables.values():
             table.close(peer)
 
