@@ -92,8 +92,9 @@ class _Sources(Generic[E]):
             table.close(peer)
 
     def reconsider(self, source: str, peer: str, may_matter: Callable[[E], bool] = lambda _: True) -> None:
-        """What is meant for a neighbour has changed, for certain elements of a source at most."""
-        self[source].reconsider(peer, may_matter)
+        """What is meant for a neighbour, if it still is one, has changed, for certain elements of a source at most."""
+        if peer in self._peers:
+            self[source].reconsider(peer, may_matter)
 
     def updates(self) -> list[tuple[str, Update[E]]]:
         """What has to be told now, by source; sources of which nothing is known any more are forgotten."""
@@ -394,7 +395,7 @@ class AdvertisingGeneral(General):
     def _compare(self, source: str, before: Mapping[str, list[str]]) -> None:
         after = self._beyond[source].advertisers
         for peer in {**before, **after}:
-            if peer in self.peers and before.get(peer) != after.get(peer):
+            if before.get(peer) != after.get(peer):
                 self._wanted.reconsider(source, peer)
 
     def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
