@@ -7,17 +7,20 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from palio.bench import merging, routing, simulation
+from palio.bench import delegation, graphs, merging, routing, simulation
 from palio.cli.main import palio
 
 
 def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(routing, "_EVENTS", 50)
-    result = CliRunner().invoke(palio, ["bench", "routing", "--sizes", "100,200", "--json"])
+    for name, few in (("_SERVERS", 6), ("_PARTIES", 10), ("_PUBLICATIONS", 60)):
+        monkeypatch.setattr(delegation, name, few)
+    parts = ["--part", "tables,notifications", "--part", "patterns,merging"]
+    result = CliRunner().invoke(palio, ["bench", "routing", *parts, "--sizes", "100,200", "--json"])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert report["benchmark"] == "routing"
-    rows = [row for row in report["results"] if row["told_share"] is None]
+    rows = [row for row in report["results"] if row["told_share"] is None and row["delegation"] is None]
     tables = ["subscribe", "connect", "unsubscribe"] * 2 + ["subscribe", "hear"]
     assert [row["operation"] for row in rows if row["neighbours"]] == tables * len(routing.POPULATIONS)
     assert [row["neighbours"] for row in rows[: len(tables)]] == [2, 3, 3] * 2 + [16, 16]
@@ -34,6 +37,37 @@ def test_routing(monkeypatch: pytest.MonkeyPatch) -> None:
     published = [row for row in rows if not row["neighbours"] and row not in monitored]
     assert [row["operation"] for row in published] == ["match alone", "route", "publish at a node"] * 8
     assert all(row["of_matcher"] == 1 for row in published[::3])
+    delegated = [row for row in report["results"] if row["delegation"] is not None]
+    assert [row["delegation"] for row in delegated] == ["none", "whole", "groups"] * 3
+    assert all(row["found_share"] == 1 for row in delegated if row["delegation"] != "groups")
+    assert all(0 < row["carried_share"] <= 1 for row in delegated)
+    assert delegated[1]["carried_share"] < 1
+
+
+def test_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "FILTERED", (("gs", 6, 30), ("ga", 6, 30)))
+    command = ["bench", "routing", "--part", "graphs", "--servers", "12,6"]
+    result = CliRunner().invoke(palio, [*command, "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["results"]
+    things = ["start", "link fails", "server dies"]
+    assert [row["operation"] for row in rows] == [*things, *things, "link fails, gs", "link fails, ga"]
+    assert [row["servers"] for row in rows] == [6, 6, 5, 12, 12, 11, 6, 6]
+    assert [row["links"] for row in rows[:2]] == [12, 11]
+    for row in rows:
+        assert row["accounts"] > 0
+        assert 0 < row["milliseconds"] < 1000
+        assert row["processor_seconds"] > 0
+    for row in rows[:6]:
+        assert row["of_least"] >= 1
+        assert row["accounts_per_link"] == row["accounts"] / row["links"]
+    assert all(row["filters_told"] > 0 for row in rows[6:])
+    table = CliRunner().invoke(palio, command)
+    assert "server dies" in table.stdout
+    wrong = CliRunner().invoke(palio, ["bench", "routing", "--servers", "3"])
+    assert "no list of numbers from 5" in wrong.output
+    wrong = CliRunner().invoke(palio, ["bench", "routing", "--part", "nothing"])
+    assert "is none of tables, notifications" in wrong.output.replace("\n", " ")
 
 
 def test_merging(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,19 @@ def test_every_end_of_a_link_is_told(pair: Pair, name: str) -> None:
     assert other.changes() == [Up, Down]
 
 
+def test_an_end_that_is_known_says_nothing_of_the_others(pair: Pair) -> None:
+    end_twice(pair, pair.milan, "rome")
+    pair.run(lose=Frame, until=pair.now)
+    pair.now += 10 * SETTINGS.most_patience
+    first, second = [frame for _, frame in pair.milan.links.frames(pair.now) if isinstance(frame, Close)]
+    pair.milan.links.receive("rome", Closed(first.session), pair.now)
+    pair.now += 10 * SETTINGS.most_patience
+    assert [frame for _, frame in pair.milan.links.frames(pair.now)] == [second]
+    pair.milan.links.receive("rome", Closed(second.session), pair.now)
+    pair.now += 10 * SETTINGS.most_patience
+    assert pair.milan.links.frames(pair.now) == []
+
+
 def test_a_link_that_was_ended_before_the_last_one_is_not_just_unknown(pair: Pair) -> None:
     end_twice(pair, pair.rome, "milan")
     pair.milan.links.send("rome", [Spread(1)], pair.now)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,7 +30,12 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.text, f"<mutant of {self.name}>", "exec"), module.__dict__)
 
 
+_PATIENCE = 240
+"""Seconds of the processor; who takes longer goes round in circles, and that is noticed."""
+
+
 def main(name: str, path: str) -> int:
+    resource.setrlimit(resource.RLIMIT_CPU, (_PATIENCE, _PATIENCE))
     sys.meta_path.insert(0, Finder(name, Path(path).read_text(encoding="utf-8")))
     import pytest  # noqa: PLC0415 (after the finder, so that nothing is loaded too early)
 
@@ -40,9 +46,10 @@ def main(name: str, path: str) -> int:
     from palio.routing.architectures import ARCHITECTURES  # noqa: PLC0415
     from palio.sim.generate import FAULTS, generate  # noqa: PLC0415
     from palio.sim.run import run  # noqa: PLC0415
+    from palio.sim.suites import JOINED  # noqa: PLC0415
 
     for seed in range(12):
-        for architecture in ARCHITECTURES:
+        for architecture in (*ARCHITECTURES, *(JOINED if seed < 3 else ())):
             for faults in FAULTS:
                 if run(generate(seed, architecture, faults)).violations:
                     return 1

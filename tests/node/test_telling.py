@@ -87,7 +87,7 @@ def test_a_server_may_compress_what_a_neighbour_tells() -> None:
 def test_a_wave_waits_for_nothing() -> None:
     milan, rome = pair(TellingSettings(delay=500))
     outputs = milan.handle([ask("me", ports.Subscribe(ONE, wait=True))], 0)
-    assert said(outputs) == [Subscribe(ONE), Spread(0, "milan")]
+    assert said(outputs) == [Subscribe(ONE), Spread(0, "milan", ("milan", 0, 0))]
     assert Reply("me", 1) in carry(milan, rome, outputs, 0)
 
 

@@ -95,7 +95,7 @@ class Network:
     def tell(self, *servers: str) -> None:
         for server in servers:
             if self.architecture in GENERAL:
-                for peer, accounts in self.topology(server).updates():
+                for peer, accounts in self.topology(server).updates(0, pressing=True):
                     self.queues[server, peer].extend(accounts)
             for peer, control in self.routers[server].control():
                 self.queues[server, peer].extend(control)

@@ -142,3 +142,14 @@ def test_a_link_that_leads_to_a_cycle_is_no_part_of_it() -> None:
     tail.receive("a", Members((("b", (2, "b", 0)), ("tail", (9, "tail", 0))), ()))
     assert tail.to_cut() == []
     assert tail.known() == {"tail": (0, "", 0), "a": (9, "tail", 0), "b": (9, "tail", 0)}
+
+
+def test_a_neighbour_is_told_of_the_oldest_way() -> None:
+    """As long as a cycle is not cut, there are several; a new neighbour would take a younger one for the way."""
+    milan = Membership("milan")
+    milan.connect("rome", (2, "rome", 0), {"rome": (0, "", 0), "pisa": (7, "pisa", 0)})
+    milan.connect("bari", (4, "bari", 0), {"bari": (0, "", 0), "pisa": (1, "pisa", 0)})
+    assert milan.known()["pisa"] == (4, "bari", 0)
+    milan.surround({"pisa": (3, "milan", 0), "rome": (9, "milan", 0)})
+    assert milan.known()["pisa"] == (3, "milan", 0)
+    assert milan.known()["rome"] == (2, "rome", 0)

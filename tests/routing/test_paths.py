@@ -11,7 +11,7 @@ import pytest
 
 from palio.routing.messages import Account
 from palio.routing.paths import Graph
-from palio.routing.topology import BadAccountError, Topology
+from palio.routing.topology import PACE, BadAccountError, Topology
 
 Links = dict[tuple[str, str], int]
 STAMP = (1, "rome", 0)
@@ -81,6 +81,33 @@ def test_names_whose_ends_run_together_are_kept_apart() -> None:
     assert path(graph, "a", "d") == tuple(reversed(path(graph, "d", "a")))
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_a_graph_that_changes_has_the_paths_of_one_that_is_new(seed: int) -> None:
+    random = Random(seed)
+    servers = [f"s{number}" for number in range(random.randrange(2, 9))]
+    pairs = list(combinations(servers, 2))
+    links: Links = {}
+    graph = Graph()
+    trees = {server: graph.tree(server) for server in servers}
+    for changes in range(1, 40):
+        pair = random.choice(pairs)
+        if pair in links:
+            del links[pair]
+            graph.remove(*random.sample(pair, 2))
+        else:
+            links[pair] = random.choice([1, 1, 2, 3])
+            graph.add(*random.sample(pair, 2), links[pair])
+        assert graph.version == changes
+        assert sorted(graph.links()) == sorted((*pair, latency) for pair, latency in links.items())
+        fresh = Graph((*pair, latency) for pair, latency in links.items())
+        for server, before in trees.items():
+            right = fresh.tree(server)
+            assert graph.tree(server) == right
+            assert list(graph.tree(server).distances) == list(right.distances)
+            assert (graph.tree(server) is before) is (right == before)
+            trees[server] = graph.tree(server)
+
+
 class Flood:
     """Servers that tell each other of their links, over ways that keep the order and nothing else."""
 
@@ -92,6 +119,7 @@ class Flood:
         self.queues: dict[tuple[str, str], deque[Account]] = {}
         self.messages = 0
         self.stamps = 0
+        self.now = 0
 
     def connect(self, one: str, other: str, latency: int) -> None:
         self.links[one, other] = latency
@@ -117,13 +145,23 @@ class Flood:
 
     def tell(self, *names: str) -> None:
         for name in names:
-            for peer, accounts in self.servers[name].updates():
+            for peer, accounts in self.servers[name].updates(self.now):
                 self.queues[name, peer].extend(accounts)
+
+    def wait(self) -> bool:
+        """Let time pass until somebody has waited long enough."""
+        deadlines = [each.deadline for each in self.servers.values() if each.deadline is not None]
+        if not deadlines:
+            return False
+        assert min(deadlines) > self.now
+        self.now = min(deadlines)
+        self.tell(*(name for name, topology in self.servers.items() if topology.is_due(self.now)))
+        return True
 
     def step(self) -> bool:
         waiting = [way for way, queue in self.queues.items() if queue]
-        if not waiting:
-            return False
+        if not waiting or self.random.random() < 0.1:
+            return self.wait() or bool(waiting)
         source, target = self.random.choice(waiting)
         for _ in range(self.random.randrange(1, len(self.queues[source, target]) + 1)):
             self.servers[target].receive(source, self.queues[source, target].popleft())
@@ -178,11 +216,138 @@ def test_an_account_goes_over_every_link_at_most_once_in_each_direction() -> Non
     assert flood.messages <= 2 * 5 * 2  # two accounts, five links, two directions
 
 
+def accounts_of(said: list[tuple[str, list[Account]]]) -> dict[str, list[tuple[str, int]]]:
+    return {peer: [(account.server, account.number) for account in accounts] for peer, accounts in said}
+
+
+def test_accounts_wait_for_each_other() -> None:
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    assert accounts_of(topology.updates(100)) == {"rome": [("milan", 1)]}
+    assert topology.deadline is None
+    topology.connect("bari", 1, (2, "milan", 0))
+    topology.receive("bari", Account("bari", 0, 1, ()))
+    topology.receive("bari", Account("bari", 0, 2, ()))
+    assert topology.updates(100 + PACE - 1) == []
+    assert topology.waiting() == ("milan", "bari")
+    assert topology.deadline == 100 + PACE
+    assert not topology.is_due(100 + PACE - 1)
+    assert topology.is_due(100 + PACE)
+    assert accounts_of(topology.updates(100 + PACE)) == {
+        "rome": [("milan", 2), ("bari", 2)],
+        "bari": [("milan", 2)],
+    }
+    assert topology.deadline is None
+    assert topology.waiting() == ()
+    assert not topology.is_due(10**9)
+
+
+def test_accounts_do_not_wait_if_nobody_had_to_be_told_before_or_it_is_pressing() -> None:
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    topology.updates(0)
+    topology.receive("rome", Account("bari", 0, 1, ()))
+    assert topology.updates(PACE) == []  # the only neighbour has told it
+    topology.disconnect("rome")
+    assert topology.updates(PACE) == []
+    topology.connect("rome", 1, (2, "milan", 0))
+    assert accounts_of(topology.updates(PACE)) == {"rome": [("bari", 1), ("milan", 3)]}
+    topology.receive("rome", Account("bari", 0, 2, ()))
+    topology.connect("pisa", 1, (3, "milan", 0))
+    assert accounts_of(topology.updates(PACE, pressing=True)) == {
+        "rome": [("milan", 4)],
+        "pisa": [("bari", 2), ("milan", 4)],
+    }
+
+
+def test_a_neighbour_is_not_told_again_what_has_met_an_older_account_on_the_way() -> None:
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    topology.connect("bari", 1, (2, "milan", 0))
+    topology.receive("bari", Account("pisa", 0, 2, ()))
+    assert ("pisa", 2) in accounts_of(topology.updates(0))["rome"]
+    topology.receive("rome", Account("pisa", 0, 1, ()))
+    assert topology.updates(PACE) == []
+
+
+def test_what_waited_is_told_after_a_restart() -> None:
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    topology.updates(0)
+    topology.receive("rome", Account("rome", 0, 1, (("milan", 1, STAMP),)))
+    topology.receive("rome", Account("bari", 0, 1, ()))
+    topology.receive("rome", Account("pisa", 0, 1, ()))
+    after = Topology("milan")
+    after.connect("rome", 1, STAMP)
+    after.restore(topology.accounts().values(), ["bari"])
+    assert after.learned() == []
+    assert after.waiting() == ("bari",)
+    assert after.is_due(0)
+    assert after.graph.latency("milan", "rome") == 1
+    assert accounts_of(after.updates(0)) == {"rome": [("bari", 1)]}
+    again = Topology("milan")
+    again.connect("rome", 1, STAMP)
+    again.restore(topology.accounts().values(), [])
+    assert again.deadline is None
+    assert again.updates(0) == []
+    again.connect("lucca", 1, (2, "milan", 0))
+    assert accounts_of(again.updates(0))["rome"] == [("milan", 2)]
+
+
+def test_a_link_of_which_one_end_alone_gives_account_does_not_count_after_a_restart_either() -> None:
+    seen, unseen = ("milan", 1, STAMP), ("bari", 1, (5, "bari", 0))
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    topology.restore(
+        [*topology.accounts().values(), Account("rome", 0, 1, (seen, unseen)), Account("bari", 0, 3, ())], ()
+    )
+    assert list(topology.graph.links()) == [("milan", "rome", 1)]
+
+
+def test_what_is_known_already_is_not_learned_again() -> None:
+    topology = Topology("milan")
+    topology.connect("rome", 1, STAMP)
+    topology.receive("rome", Account("bari", 0, 1, ()))
+    assert [account.server for account in topology.learned()] == ["milan", "bari"]
+    topology.receive("rome", Account("bari", 0, 1, ()))
+    assert topology.learned() == []
+
+
+def test_servers_beyond_gateways() -> None:
+    here = (0, "", 0)
+    topology = Topology("milan")
+    topology.reach({})
+    assert topology.accounts()["milan"].number == 0
+    topology.connect("rome", 1, STAMP)
+    topology.reach({"paris": (4, "milan", 0)})
+    assert topology.accounts()["milan"].beyond == (("paris", (4, "milan", 0)),)
+    topology.reach({"paris": (4, "milan", 0)})
+    topology.receive(
+        "rome",
+        Account("rome", 0, 1, (("milan", 1, STAMP), ("bari", 1, (2, "bari", 0))), (("lyon", (7, "rome", 0)),)),
+    )
+    far = (("lyon", (3, "bari", 0)), ("nice", (8, "bari", 0)))
+    topology.receive("rome", Account("bari", 0, 1, (("rome", 1, (2, "bari", 0)),), far))
+    topology.receive("rome", Account("pisa", 0, 1, (), (("lille", (1, "pisa", 0)),)))  # nobody can reach it
+    servers = {"milan": here, "rome": here, "bari": here}
+    assert topology.members() == {**servers, "lyon": (3, "bari", 0), "nice": (8, "bari", 0)}
+    assert topology.accounts()["milan"].number == 2
+    after = Topology("milan")
+    after.connect("rome", 1, STAMP)
+    after.restore(topology.accounts().values(), ())
+    after.connect("bari", 1, (9, "milan", 0))
+    assert after.accounts()["milan"].beyond == (("paris", (4, "milan", 0)),)
+
+
 def test_accounts_that_no_server_can_give() -> None:
     topology = Topology("milan", 3)
     topology.connect("rome", 1, STAMP)
     with pytest.raises(BadAccountError, match="below 1"):
         topology.receive("rome", Account("bari", 0, 1, (("rome", 0, STAMP),)))
+    with pytest.raises(BadAccountError, match="or one to itself"):
+        topology.receive("rome", Account("bari", 0, 1, (("bari", 1, STAMP),)))
+    with pytest.raises(BadAccountError, match="two links to the same"):
+        topology.receive("rome", Account("bari", 0, 1, (("rome", 1, STAMP), ("rome", 2, STAMP))))
     with pytest.raises(BadAccountError, match="later life"):
         topology.receive("rome", Account("milan", 4, 1, ()))
     topology.receive("rome", Account("milan", 2, 9, ()))

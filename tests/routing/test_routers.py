@@ -7,7 +7,8 @@ import pytest
 from palio import Advertisement, Filter, Notification
 from palio.errors import CallerError
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.messages import Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.general import MOST_HOPS, General
+from palio.routing.messages import Account, Advertise, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Profile, Role, Router, UnexpectedMessageError
 from tests.routing.network import History
 
@@ -137,3 +138,37 @@ def test_neighbours_that_cannot_be() -> None:
         router("as", rome=Role.PEER).connect("rome", Role.PEER)
     with pytest.raises(CallerError, match="is no neighbour"):
         router("as").disconnect("rome")
+
+
+def test_hops_are_counted_through_other_networks() -> None:
+    """A notification that goes round through gateways would never end otherwise, should it not be known again."""
+    here = router("gs", rome=Role.PEER, paris=Role.GATEWAY)
+    notification = Notification(x=1)
+    assert here.admit(Publish(notification), None) == Publish(notification, "milan", MOST_HOPS)
+    assert here.admit(Publish(notification), "paris") == Publish(notification, "milan", MOST_HOPS)
+    assert here.admit(Publish(notification, "lyon", 3), "paris") == Publish(notification, "milan", 2)
+    assert here.admit(Publish(notification, "lyon", 1), "rome") == Publish(notification, "lyon", 0)
+    for source in ("paris", "rome"):
+        assert here.admit(Publish(notification, "lyon", 0), source) is None
+
+
+def graph_of_two() -> General:
+    here, stamp = General("milan"), (1, "milan", 0)
+    here.connect("rome", Role.PEER)
+    here.topology.connect("rome", 1, stamp)
+    here.topology.receive("rome", Account("rome", 0, 1, (("milan", 1, stamp),)))
+    return here
+
+
+def test_nothing_goes_back_where_it_came_from_whatever_servers_think_of_the_network() -> None:
+    here, message = graph_of_two(), Publish(Notification(x=1), "milan", 5)
+    assert here.onward(["rome"], None, message) == ("rome",)
+    assert here.onward(["rome"], "rome", message) == ()
+
+
+def test_what_neighbours_cannot_say_of_sources() -> None:
+    here = graph_of_two()
+    for peer, source in (("rome", "milan"), ("bari", "rome"), ("bari", "milan")):
+        with pytest.raises(UnexpectedMessageError):
+            here.receive(peer, Subscribe(BROAD, source))
+    here.receive("rome", Subscribe(BROAD, "rome"))

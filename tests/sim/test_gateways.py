@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
+from palio import Filter, Notification
+from palio.node import ports
+from palio.node.node import NodeSettings
+from palio.routing.border import Gateway
+from palio.routing.membership import Membership
+from palio.routing.router import Role
+from palio.routing.topology import Topology
+from palio.sim.cluster import Cluster
 from palio.sim.generate import FAULTS, generate
 from palio.sim.history import History, Step
 from palio.sim.run import run
@@ -56,3 +66,28 @@ def test_a_master_and_a_gateway_at_the_same_time_are_not_both_lost() -> None:
     )
     outcome = run(History("hs+aa+gs", 68, ("a0", "a1", "b0", "c0", "c1", "c2", "c3"), steps))
     assert outcome.violations == ()
+
+
+def test_a_wave_ends_in_a_loop_between_networks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was passed on for ever, as another one each time that it came to a network."""
+    monkeypatch.setattr(Topology, "reach", lambda _topology, _beyond: None)
+    monkeypatch.setattr(Membership, "to_cut", lambda _membership: [])
+    monkeypatch.setattr(Membership, "check", lambda _membership, _peer, _members: None)
+    cluster = Cluster(Random(1), lambda _source, _target: 1_000)
+    pairs = {"a0": "b0", "a1": "b1", "b0": "a0", "b1": "a1"}
+    for server, peer in pairs.items():
+        cluster.start(NodeSettings(server, "gs", gateways={peer: Gateway()}))
+    for server, peer, role in (
+        *(("a0", "a1", Role.PEER), ("b0", "b1", Role.PEER)),
+        *(("a0", "b0", Role.GATEWAY), ("a1", "b1", Role.GATEWAY)),
+    ):
+        cluster.give(server, [ports.Connect(peer, role)])
+    assert cluster.settle(10_000)
+    subscribe = ports.Subscribe(Filter.parse("x > 1"), wait=True)
+    cluster.give("a0", [ports.Request("me", 7, subscribe)])
+    assert cluster.settle(10_000)
+    assert [(answer.server, answer.reply.number) for answer in cluster.answers] == [("a0", 7)]
+    cluster.give("b1", [ports.Request("object", 1, ports.Publish(Notification(x=5)))])
+    assert cluster.settle(10_000)
+    assert [each.party for each in cluster.deliveries] == ["me"]
+    assert len(cluster.hops) < 12

@@ -23,7 +23,7 @@ from palio.routing.messages import Element, Message, Publish, Stamp
 from palio.routing.paths import Graph
 from palio.sim.cluster import Cluster
 
-KEYS = ("servers", "carried", "carried_share", "found_share")
+KEYS = ("delegation", "patterns", "control", "carried", "carried_share", "found_share")
 _SERVERS = 50
 _PARTIES = 200
 _PUBLICATIONS = 1_000
@@ -57,10 +57,9 @@ def rows(progress: Callable[[str], None]) -> Iterator[dict[str, Figure]]:
             without = carried if without is None else without
             yield {
                 "population": name,
-                "operation": f"patterns, delegation: {delegation.value}",
-                "size": _PARTIES,
-                "servers": _SERVERS,
-                "told": cluster.kinds["control"],
+                "delegation": delegation.value,
+                "patterns": _PARTIES,
+                "control": cluster.kinds["control"],
                 "carried": carried,
                 "carried_share": carried / without,
                 "found_share": len(cluster.sequences) / expected,

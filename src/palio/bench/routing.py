@@ -5,18 +5,19 @@ be told is worked out after each. Then another neighbour is connected, and a ten
 largest number of subscriptions comes to a router with many neighbours too, once from parties and once from the
 neighbours themselves in turn, so that each has to be told what all but itself hold. Notifications are published by a
 party, in batches, at a node without neighbours, beside calls of its index alone. Patterns have three filters each, and
-a party each; beside them, the same filters as plain subscriptions. Times are the processor's, for one thread.
+a party each; beside them, the same filters as plain subscriptions. Times are the processor's, for one thread. Merging,
+and networks of any shape, have modules of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from time import process_time
 from typing import NamedTuple
 
-from palio.bench import merging
+from palio.bench import delegation, graphs, merging
 from palio.bench.populations import SUBSCRIPTIONS, subscriptions
 from palio.bench.report import Figure, Report
 from palio.bench.workloads import WORKLOADS
@@ -44,28 +45,47 @@ _ROUNDS = 3
 _KEYS = (
     *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
     *("told_share", "held_share", "in_vain"),
+    *graphs.KEYS,
+    *delegation.KEYS,
 )
+PARTS = ("tables", "notifications", "patterns", "merging", "graphs")
+"""What can be measured by itself."""
 
 
 def run(
     progress: Callable[[str], None] = lambda _: None,
     sizes: Sequence[int] = SIZES,
-    populations: Sequence[str] = POPULATIONS,
-    workloads: Sequence[str] = _WORKLOADS,
+    servers: Sequence[int] = graphs.SERVERS,
+    parts: Collection[str] = PARTS,
 ) -> Report:
-    """Measure everything; ``progress`` is told what comes next."""
+    """Measure everything, or some parts; ``progress`` is told what comes next."""
     rows: list[dict[str, Figure]] = []
-    for name in populations:
-        rows += _subscribing(name, sizes, progress)
-    for name in workloads:
+    if "tables" in parts:
+        for name in POPULATIONS:
+            rows += _subscribing(name, sizes, progress)
+    if "notifications" in parts:
+        rows += _notifications(sizes, progress)
+    if "patterns" in parts:
+        rows += _patterns(sizes, progress)
+    if "merging" in parts:
+        rows += merging.rows(min(*sizes, merging.MOST), merging.POPULATIONS, progress)
+    if "graphs" in parts:
+        rows += graphs.rows(servers, progress)
+    return Report("routing", [dict.fromkeys(_KEYS) | row for row in rows])
+
+
+def _notifications(sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, Figure]]:
+    for name in _WORKLOADS:
         for size in sizes:
             progress(f"{name}, {size:,}: notifications")
-            rows += _publishing(name, size)
+            yield from _publishing(name, size)
+
+
+def _patterns(sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, Figure]]:
     for size in sizes:
         progress(f"{_PATTERNS}, {size:,}: patterns")
-        rows += _monitoring(size)
-    rows += merging.rows(min(*sizes, merging.MOST), merging.POPULATIONS, progress)
-    return Report("routing", [dict.fromkeys(_KEYS) | row for row in rows])
+        yield from _monitoring(size)
+    yield from delegation.rows(progress)
 
 
 def _subscribing(population: str, sizes: Sequence[int], progress: Callable[[str], None]) -> Iterator[dict[str, Figure]]:

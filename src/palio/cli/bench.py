@@ -63,10 +63,37 @@ def _sizes(given: str) -> list[int]:
     return numbers
 
 
-@bench.command(epilog="Example:  palio bench routing --sizes 25000 --json > routing.json")
+def _names_of_parts(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    from palio.bench.routing import PARTS
+
+    return _parts(given, PARTS) or list(PARTS)
+
+
+def _numbers_of_servers(_context: click.Context, _option: click.Parameter, given: str) -> list[int]:
+    parts = [part.strip().replace("_", "") for part in given.split(",")]
+    if not all(part.isascii() and part.isdigit() and 5 <= int(part) <= 10_000 for part in parts):
+        raise click.BadParameter(f"{given!r} is no list of numbers from 5 to 10000, such as 10,100")
+    return sorted(set(map(int, parts)))
+
+
+@bench.command(epilog="Example:  palio bench routing --part graphs --servers 10,100 --json > graphs.json")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--sizes", default="25000,50000,100000", show_default=True, help="Numbers of filters.")
-def routing(as_json: bool, sizes: str) -> None:
+@click.option(
+    "--servers",
+    default="10,30,100,300,1000",
+    show_default=True,
+    callback=_numbers_of_servers,
+    help="Numbers of servers in networks of any shape.",
+)
+@click.option(
+    "--part",
+    "parts",
+    multiple=True,
+    callback=_names_of_parts,
+    help="tables, notifications, patterns, merging, graphs; default: all.",
+)
+def routing(as_json: bool, sizes: str, servers: list[int], parts: list[str]) -> None:
     """A server with full tables: subscriptions a second, and notifications a second beside its index alone.
 
     "subscribe" is from parties, "hear" from neighbours; "connect" one more neighbour when all are there; "unsubscribe"
@@ -74,14 +101,22 @@ def routing(as_json: bool, sizes: str) -> None:
     subscriptions; "of the index" with the rate of its single calls. Patterns have three filters each, beside the same
     filters as plain subscriptions.
 
-    At the end, for the smallest number, what a neighbour is told by covering alone, and with merging, perfect or with a
+    Then what it spares to let neighbours watch patterns: notifications between servers ("carried") and sequences that
+    are found, as shares of those with all monitors at the parties' servers, and of those that one monitor finds.
+
+    Then, for the smallest number, what a neighbour is told by covering alone, and with merging, perfect or with a
     budget: messages ("told") and filters that it holds ("held") as shares of the subscriptions, and the share of
-    notifications that it sends in vain. Takes about twelve minutes.
+    notifications that it sends in vain.
+
+    At the end, how servers get to know a network of any shape: when all start at once, when a link fails, when a server
+    dies. "accounts" are what they say of their links, counted on every link; "of least" compares with every server
+    hearing once of every other; simulated milliseconds until all know the network; seconds of the processor for all
+    servers together. Takes about a quarter of an hour.
     """
     from palio.bench.routing import run
 
-    report = run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes))
-    _print(report, as_json, [_ROUTING_TABLE, _MERGING_TABLE])
+    report = run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes), servers, parts)
+    _print(report, as_json, [_ROUTING_TABLE, _DELEGATION_TABLE, _MERGING_TABLE, _GRAPHS_TABLE])
 
 
 @bench.command(epilog="Example:  palio bench sim --json > sim.json")
@@ -284,7 +319,22 @@ _SPARK_TABLES = [
 _ROUTING_TABLE = (
     *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
 )
+_DELEGATION_TABLE = "population", "delegation", "patterns", "control", "carried", "carried_share", "found_share"
 _MERGING_TABLE = "population", "operation", "size", "told_share", "held_share", "in_vain"
+_GRAPHS_TABLE = (
+    *(
+        "operation",
+        "servers",
+        "links",
+        "filters",
+        "accounts",
+        "accounts_per_link",
+        "of_least",
+        "filters_told",
+        "frames",
+    ),
+    *("milliseconds", "processor_seconds"),
+)
 _SIMULATION_TABLE = (
     *("architecture", "servers", "parties", "phase", "requests", "server_messages", "deliveries"),
     *("messages_per_second", "peak_mib"),
@@ -298,7 +348,14 @@ _LABELS = {
     "times_half": "of half",
     "per_second": "a second",
     "told_share": "told",
+    "accounts_per_link": "a link",
+    "of_least": "of\nleast",
+    "filters_told": "filters\ntold",
+    "milliseconds": "ms",
+    "processor_seconds": "pro-\ncessor s",
     "held_share": "held",
+    "carried_share": "of\nnone",
+    "found_share": "of one\nmonitor",
     "in_vain": "in vain",
     "of_matcher": "of the\nindex",
     "architecture": "arch",
@@ -357,7 +414,7 @@ def _print(report: Report, as_json: bool, tables: Sequence[Sequence[str]] | None
         columns = {key: figures for key, figures in columns.items() if any(each is not None for each in figures)}
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 0) if tables else (0, 1))
         for key, figures in columns.items():
-            is_text = isinstance(figures[0], str)
+            is_text = isinstance(next(each for each in figures if each is not None), str)
             table.add_column(_LABELS.get(key, key), justify="left" if is_text else "right", no_wrap=True)
         for row in dict.fromkeys(zip(*columns.values(), strict=True)):
             if any(figure is not None for figure in row[len(_SUBJECT) :]):

@@ -26,6 +26,7 @@ class Keeping:
         self._counters: Any = None
         self._waves: dict[int, Any] = {}
         self._members: dict[str, None] = {}
+        self._waiting: tuple[str, ...] = ()
 
     def party(self, node: Node, name: str) -> None:
         """What a party holds has changed."""
@@ -73,6 +74,10 @@ class Keeping:
         if node.router.topology is not None:
             for account in node.router.topology.learned():
                 self.journal.put(("account", account.server), account)
+            waiting = node.router.topology.waiting()
+            if waiting != self._waiting:
+                self._waiting = waiting
+                self.journal.put(("waiting",), waiting or None)
         for key, value in {**node.telling.records(), **node.neighbours.compression.records()}.items():
             self.journal.put(key, value)
         waves = node.waves.kept()
@@ -97,7 +102,9 @@ class Keeping:
         for up in ups:
             node.neighbours.restore(up)
         if node.router.topology is not None:
-            node.router.topology.restore([value for key, value in known.items() if key[0] == "account"])
+            accounts = [value for key, value in known.items() if key[0] == "account"]
+            self._waiting = known.get(("waiting",), ())
+            node.router.topology.restore(accounts, self._waiting)
         self._restore_tables(node, known)
         node.delegating.restore(known, node.monitors.restore(known, now))
         node.tell_nobody(known)

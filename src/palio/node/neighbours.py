@@ -149,11 +149,21 @@ class Neighbours:
     def survey(self) -> None:
         """Tell the network what lies beyond this server's gateways, and the gateways what lies in the network."""
         topology = self._router.topology
-        if topology is not None:
+        if topology is not None and self._settings.gateways:
             topology.reach(self.membership.reached())
             self.membership.surround(topology.members())
 
-    def updates(self) -> list[tuple[str, Sequence[Message]]]:
-        """What the neighbours have to be told of the network; it counts as told."""
+    @property
+    def deadline(self) -> int | None:
+        """When :meth:`updates` has something to say that waits now."""
+        return None if self._router.topology is None else self._router.topology.deadline
+
+    def is_due(self, now: int) -> bool:
+        """Whether that time has come."""
+        return self._router.topology is not None and self._router.topology.is_due(now)
+
+    def updates(self, now: int, *, pressing: bool) -> list[tuple[str, Sequence[Message]]]:
+        """What the neighbours have to be told of the network; it counts as told. What is not pressing may wait."""
         found: list[tuple[str, Sequence[Message]]] = [(peer, [members]) for peer, members in self.membership.updates()]
-        return found if self._router.topology is None else [*found, *self._router.topology.updates()]
+        topology = self._router.topology
+        return found if topology is None else [*found, *topology.updates(now, pressing=pressing)]

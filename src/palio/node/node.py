@@ -42,7 +42,7 @@ from palio.node.watches import Found
 from palio.node.waves import Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.messages import Message
+from palio.routing.messages import Message, WaveName
 from palio.routing.outlooks import Outlooks
 from palio.routing.router import Router
 from palio.routing.telling import Telling
@@ -62,6 +62,7 @@ class _Passed(NamedTuple):
 
     peer: str
     token: int
+    wave: WaveName
 
 
 class Node:
@@ -116,8 +117,8 @@ class Node:
             self._deliver_sequences(self.monitors.release(now))
             self._talk_of_patterns()
             due = self.monitors.deadline
-        if self._has_news or self.telling.deadline is not None:
-            self._has_news |= self.telling.is_due(now)
+        if self._has_news or self.telling.deadline is not None or self.neighbours.deadline is not None:
+            self._has_news |= self.telling.is_due(now) or self.neighbours.is_due(now)
             while self._has_news:
                 self._tell()
             due = self.monitors.deadline
@@ -131,11 +132,10 @@ class Node:
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
-        deadline, telling = self.links.deadline, self.telling.deadline
-        if due is not None and (deadline is None or due < deadline):
-            deadline = due
-        if telling is not None and (deadline is None or telling < deadline):
-            deadline = telling
+        deadline = self.links.deadline
+        for other in (due, self.telling.deadline, self.neighbours.deadline):
+            if other is not None and (deadline is None or other < deadline):
+                deadline = other
         return deadline
 
     def _hold(self, keeping: Keeping, outputs: list[Output]) -> list[Output]:
@@ -345,9 +345,8 @@ class Node:
                 self._take_over(peer, message, message.held)
             case messages.Delegate() | messages.Accepted() | messages.Recall() | messages.Release():
                 self._take_over(peer, message)
-            case messages.Spread(token, origin):
-                origin = self.settings.server if peer in self.neighbours.borders else origin
-                self._spread(_Passed(peer, token), peer, origin)
+            case messages.Spread():
+                self._pass_wave_on(peer, message)
             case messages.Spreaded(token):
                 self._come_back(self.waves.answered(peer, token))
             case _:
@@ -398,7 +397,7 @@ class Node:
             for peer in cut:
                 self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
                 self._happened(self.links.disconnect(peer, self._now))
-        for peer, said in self.neighbours.updates():
+        for peer, said in self.neighbours.updates(self._now, pressing=pressing):
             self._send(peer, said)
         pressing |= self.delegating.reconsider()
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
@@ -463,8 +462,22 @@ class Node:
             self._come_back([waiting])
             return
         token = self.waves.begin(waiting, peers)
+        begun = self.settings.server, self.settings.incarnation, token
+        wave = waiting.wave if isinstance(waiting, _Passed) else begun
         for peer in peers:
-            self._send(peer, [messages.Spread(token, origin)])
+            self._send(peer, [messages.Spread(token, origin, wave)])
+
+    def _pass_wave_on(self, peer: str, message: messages.Spread) -> None:
+        passed, is_border = _Passed(peer, message.token, message.wave), peer in self.neighbours.borders
+        if is_border and self._is_out(message.wave):
+            self._come_back([passed])  # there is a loop between networks, which is not cut yet
+        else:
+            self._spread(passed, peer, self.settings.server if is_border else message.origin)
+
+    def _is_out(self, wave: WaveName) -> bool:
+        """Whether a wave has begun here, or was passed on and has not come back."""
+        is_own = wave[:2] == (self.settings.server, self.settings.incarnation)
+        return is_own or any(isinstance(each, _Passed) and each.wave == wave for each in self.waves.waiting())
 
     def _come_back(self, waiting: Iterable[_Asked | _Passed]) -> None:
         for each in waiting:

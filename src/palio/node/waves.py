@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 W = TypeVar("W")
@@ -38,6 +38,10 @@ class Waves(Generic[W]):
     def kept(self) -> dict[int, tuple[W, tuple[str, ...]]]:
         """The waves that have gone out and not come back."""
         return {number: (wave.waiting, tuple(wave.missing)) for number, wave in self._waves.items()}
+
+    def waiting(self) -> Iterator[W]:
+        """Who is to be told of waves that have not come back."""
+        return (wave.waiting for wave in self._waves.values())
 
     def begin(self, waiting: W, peers: Iterable[str]) -> int:
         """A wave goes out to some neighbours, at least one."""

@@ -8,15 +8,15 @@ between two servers is the same in both directions, so it meets the filters on i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from palio.errors import CallerError
 from palio.matching.candidates import E
 from palio.model import Advertisement, Filter
 from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe, ended
-from palio.routing.paths import Graph
+from palio.routing.paths import Tree
 from palio.routing.router import LOCAL, Role, Router
 from palio.routing.table import Table, Update
 from palio.routing.topology import Topology
@@ -37,14 +37,30 @@ class _Sources(Generic[E]):
         self._everything: Table[E] = everything
         self._peers: dict[str, None] = {}
         self._tables: dict[str, Table[E]] = {}
+        self._touched: dict[str, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __contains__(self, source: object) -> bool:
+        return source in self._tables
 
     def __getitem__(self, source: str) -> Table[E]:
+        """What is known of a source, to be changed."""
+        self._touched[source] = None
         found = self._tables.get(source)
         if found is None:
             found = self._tables[source] = Table(self._kind, partial(self._is_meant_for, source))
             for peer in self._peers:
                 found.open(peer)
         return found
+
+    def touched(self) -> list[str]:
+        """Sources of which there may be something to tell."""
+        return list(self._touched)
 
     def told_by(self, peer: str) -> list[tuple[str, E]]:
         """What a neighbour has told and not taken back, by source."""
@@ -65,6 +81,7 @@ class _Sources(Generic[E]):
     def open(self, peer: str) -> None:
         """From now on a neighbour is told."""
         self._peers[peer] = None
+        self._touched.update(dict.fromkeys(self._tables))
         for table in self._tables.values():
             table.open(peer)
 
@@ -74,17 +91,18 @@ class _Sources(Generic[E]):
         for table in self._tables.values():
             table.close(peer)
 
-    def reconsider(self) -> None:
-        """What is meant for whom has changed."""
-        for table in self._tables.values():
-            for peer in self._peers:
-                table.reconsider(peer)
+    def reconsider(self, source: str, peer: str, may_matter: Callable[[E], bool] = lambda _: True) -> None:
+        """What is meant for a neighbour, if it still is one, has changed, for certain elements of a source at most."""
+        if peer in self._peers:
+            self[source].reconsider(peer, may_matter)
 
     def updates(self) -> list[tuple[str, Update[E]]]:
-        """What has to be told now, by source; sources of which nothing is known or told any more are forgotten."""
-        found = [(source, update) for source, table in self._tables.items() for update in table.updates()]
-        for source in [source for source, table in self._tables.items() if not table]:
-            if not any(self._tables[source].told_to(peer) for peer in self._peers):
+        """What has to be told now, by source; sources of which nothing is known any more are forgotten."""
+        touched, self._touched = self._touched, {}
+        tables = {source: self._tables[source] for source in touched}
+        found = [(source, update) for source, table in tables.items() for update in table.updates()]
+        for source, table in tables.items():
+            if not table:
                 del self._tables[source]
         return found
 
@@ -104,8 +122,8 @@ class General(Router):
         self.topology = Topology(server, incarnation)
         self._wanted: _Sources[Filter] = _Sources(Filter, self._is_wanted_behind, self.subscriptions)
         self._offered: _Sources[Advertisement] = _Sources(Advertisement, self._is_behind, self.advertisements)
-        self._graph: Graph | None = None
-        """For which what the neighbours were told is right."""
+        self._trees: dict[str, Tree] = {}
+        """The paths from each neighbour for which what it was told is right."""
 
     def check_neighbour(self, role: Role) -> None:
         """All are peers, but for those of other networks."""
@@ -159,6 +177,7 @@ class General(Router):
             super().disconnect(peer)
             return
         self._remove_peer(peer)
+        self._trees.pop(peer, None)
         self._offered.close(peer)
         self._wanted.close(peer)
         for source, advertisement in self._offered.told_by(peer):
@@ -212,18 +231,35 @@ class General(Router):
 
     def _is_behind(self, source: str, peer: str, _element: object = None) -> bool:
         """Whether a neighbour hears of a source from here."""
-        return self.topology.graph.tree(peer).first.get(source) == self.server
+        return peer in self._trees and self._trees[peer].first.get(source) == self.server
 
     def _is_wanted_behind(self, source: str, peer: str, filter: Filter) -> bool:  # noqa: ARG002
         """Whether a neighbour hears of a source's filter from here."""
         return self._is_behind(source, peer)
 
+    def _follow(self) -> None:
+        """If the network has changed, neighbours have to be told of other sources than before."""
+        self._follow_trees(self._wanted)
+
+    def _follow_trees(self, sources: _Sources[E]) -> None:
+        """Whoever leads a neighbour to a source tells it of the source.
+
+        The paths from the neighbours say who that is. As long as there are no sources, there is no need for them.
+        """
+        if not sources:
+            return
+        for peer, role in self.peers.items():
+            if role is Role.GATEWAY or (tree := self.topology.graph.tree(peer)) is self._trees.get(peer):
+                continue
+            before = {source: self._is_behind(source, peer) for source in sources}
+            self._trees[peer] = tree
+            for source, was_behind in before.items():
+                if self._is_behind(source, peer) is not was_behind:
+                    sources.reconsider(source, peer)
+
     def control(self) -> list[tuple[str, list[Control]]]:
-        """What the neighbours have to be told; if the network has changed, of other sources than before."""
-        if self._graph is not self.topology.graph:
-            self._graph = self.topology.graph
-            self._offered.reconsider()
-            self._wanted.reconsider()
+        """What the neighbours have to be told."""
+        self._follow()
         told: dict[str, list[Control]] = {}
         offered, wanted = self._offered.updates(), self._wanted.updates()
         for source, offer in offered:
@@ -238,15 +274,24 @@ class General(Router):
 
     def hearing(self, origin: str) -> list[str]:
         """The neighbours that hear from here what begins at a server."""
-        return [peer for peer, role in self.peers.items() if role is Role.GATEWAY or self._is_behind(origin, peer)]
+        tree = self.topology.graph.tree
+        return [
+            peer
+            for peer, role in self.peers.items()
+            if role is Role.GATEWAY or tree(peer).first.get(origin) == self.server
+        ]
 
     # -- notifications -------------------------------------------------------------------------------------------------
 
     def admit(self, message: Publish, source: str | None) -> Publish | None:
-        """A notification that enters the network here begins its way; one that has gone too far ends it."""
-        if source is None or self.peers[source] is Role.GATEWAY:
-            return Publish(message.notification, self.server, MOST_HOPS)
-        return Publish(message.notification, message.entry, message.hops - 1) if message.hops > 0 else None
+        """A notification that enters the network here begins its way; one that has gone too far ends it.
+
+        What comes from another network has gone over links there, unless nobody counts them there.
+        """
+        entry = self.server if source is None or self.peers[source] is Role.GATEWAY else message.entry
+        if not message.entry:
+            return Publish(message.notification, entry, MOST_HOPS)
+        return Publish(message.notification, entry, message.hops - 1) if message.hops > 0 else None
 
     def onward(self, wanting: Collection[str], source: str | None, message: Publish) -> tuple[str, ...]:
         """Towards the sources that want it and lie behind this server, as seen from where it entered."""
@@ -263,31 +308,50 @@ class General(Router):
         return tuple(found)
 
 
+class _Beyond(NamedTuple):
+    """Where the tree of a source leads over this server."""
+
+    tree: Tree | None
+    advertisers: dict[str, list[str]]
+    """By the neighbour that comes next."""
+
+
+_NOWHERE = _Beyond(None, {})
+
+
 class AdvertisingGeneral(General):
     """A network of any shape in which advertisements spread everywhere, and subscriptions towards relevant ones."""
 
     name = "ga"
     advertisements_spread = True
 
+    def __init__(self, server: str, incarnation: int = 0) -> None:
+        super().__init__(server, incarnation)
+        self._advertisers: dict[str, None] = {}
+        """All servers of which an advertisement has come."""
+        self._beyond: dict[str, _Beyond] = {}
+        """For each source of filters what its tree leads to, for which what the neighbours were told is right."""
+        self._version = -1
+        """Of the graph from which that was worked out."""
+        self._changes: list[tuple[str, Advertisement]] = []
+        """Advertisements that have come or gone since neighbours were told, with their sources."""
+
     def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002
         """All do, of some sources."""
         return True
 
     def _is_wanted_behind(self, source: str, peer: str, filter: Filter) -> bool:
-        if not self._is_behind(source, peer):
-            return False
-        graph = self.topology.graph
-        return any(
-            graph.is_between(source, peer, advertiser)
-            for offer in self.advertisements
-            if offer.relevant_to(filter)
-            for advertiser in self.advertisements.holders(offer).peers
+        beyond = self._beyond.get(source)
+        return beyond is not None and any(
+            offer.relevant_to(filter)
+            for advertiser in beyond.advertisers.get(peer, ())
+            for offer in self.advertisements.held_by(advertiser)
         )
 
     @property
     def offers_version(self) -> object:
         """The neighbours over which servers are reached may change as well."""
-        return self.advertisements.version, self.topology.graph
+        return self.advertisements.version, self.topology.graph.version
 
     def offers(self) -> dict[str, list[Advertisement]]:
         """What is advertised, by the neighbour over which it is reached; of those beyond reach nothing is said."""
@@ -301,6 +365,56 @@ class AdvertisingGeneral(General):
                     found[peer].append(each)
         return found
 
+    def _follow(self) -> None:
+        self._follow_trees(self._offered)
+        changes, self._changes = self._changes, []
+        new = dict.fromkeys(advertiser for advertiser, _ in changes if advertiser not in self._advertisers)
+        self._advertisers.update(new)
+        if not self._advertisers:
+            return
+        for source in self._may_lead_elsewhere(new):
+            tree, beyond = self.topology.graph.tree(source), self._beyond.get(source, _NOWHERE)
+            if tree is not beyond.tree:
+                self._beyond[source] = _Beyond(tree, self._leading(tree, self._advertisers))
+                self._compare(source, beyond.advertisers)
+            elif new:
+                for peer, advertisers in self._leading(tree, new).items():
+                    beyond.advertisers.setdefault(peer, []).extend(advertisers)
+        for advertiser, advertisement in changes:
+            for source, beyond in self._beyond.items():
+                for peer, advertisers in beyond.advertisers.items():
+                    if advertiser in advertisers:
+                        self._wanted.reconsider(source, peer, advertisement.relevant_to)
+
+    def _may_lead_elsewhere(self, new: Collection[str]) -> list[str]:
+        """Sources for which other neighbours may lead to advertisers than before, of which some are new: all of them,
+        or, if the network is the same as before, those of which there is news.
+        """
+        version = self.topology.graph.version
+        if version == self._version and not new:
+            return self._wanted.touched()
+        self._version = version
+        self._beyond = {source: beyond for source, beyond in self._beyond.items() if source in self._wanted}
+        return list(self._wanted)
+
+    def _leading(self, tree: Tree, advertisers: Iterable[str]) -> dict[str, list[str]]:
+        """The neighbours that lead to advertisers on the way from the root of a tree over this server."""
+        found: dict[str, list[str]] = {}
+        parents, server = tree.parents, self.server
+        for advertiser in advertisers:
+            here = advertiser
+            while (parent := parents.get(here)) is not None and parent != server:
+                here = parent
+            if parent is not None:
+                found.setdefault(here, []).append(advertiser)
+        return found
+
+    def _compare(self, source: str, before: Mapping[str, list[str]]) -> None:
+        after = self._beyond[source].advertisers
+        for peer in {**before, **after}:
+            if before.get(peer) != after.get(peer):
+                self._wanted.reconsider(source, peer)
+
     def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
         """Another network needs only what something advertised there is relevant to."""
         return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
@@ -309,11 +423,12 @@ class AdvertisingGeneral(General):
         """What is advertised changes who has to know what."""
         super().receive(peer, message)
         if isinstance(message, Advertise | Unadvertise):
-            self._wanted.reconsider()
             if self.peers[peer] is Role.GATEWAY:
                 self.subscriptions.reconsider(peer)
+            else:
+                self._changes.append((message.source, message.advertisement))
 
     def disconnect(self, peer: str) -> None:
         """The same, for what was advertised behind a neighbour."""
+        self._changes += self._offered.told_by(peer)
         super().disconnect(peer)
-        self._wanted.reconsider()

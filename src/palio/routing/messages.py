@@ -13,6 +13,10 @@ Stamp = tuple[int, str, int]
 """Age and identity of a link: a number, and the server, with its incarnation, that opened the link."""
 
 
+WaveName = tuple[str, int, int]
+"""The server that has begun a wave, with its incarnation, and a number."""
+
+
 class Message(msgspec.Struct, frozen=True, gc=False, repr_omit_defaults=True):
     """Base of all that travels in the sequence of a link."""
 
@@ -54,7 +58,7 @@ class Publish(Message, frozen=True, gc=False):
     entry: str = ""
     """In networks of any shape: the server where it has entered the network; it travels on the paths from there."""
     hops: int = 0
-    """There: how many links it may still go over."""
+    """There: how many links it may still go over, those of other networks of any shape included."""
     tags: tuple[int, ...] = ()
     """The tasks of the receiver whose monitors have taken it, as in :class:`Element`."""
 
@@ -85,6 +89,8 @@ class Spread(Message, frozen=True, gc=False):
     token: int
     origin: str = ""
     """In networks of any shape: the server from which the wave has gone out."""
+    wave: WaveName = ("", 0, 0)
+    """The same wherever it goes: a server that it has not left yet passes it on no more if another network does."""
 
 
 class Spreaded(Message, frozen=True, gc=False):

@@ -7,7 +7,7 @@ sums of both. So a part of a shortest path is a shortest path, and the paths fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -17,12 +17,12 @@ _SHIFT = 128
 """Latencies count above the sums of the small weights, which have 96 bits each."""
 
 
-@lru_cache(maxsize=1 << 16)
 def _small_weight(low: str, high: str) -> int:
     digest = blake2b(f"{len(low)} {low} {high}".encode("utf-8", "surrogatepass"), digest_size=12).digest()
     return int.from_bytes(digest, "big")
 
 
+@lru_cache(maxsize=1 << 16)
 def weight(one: str, other: str, latency: int) -> int:
     """What a link counts for, whichever end is named first."""
     return (latency << _SHIFT) + (_small_weight(one, other) if one < other else _small_weight(other, one))
@@ -40,24 +40,56 @@ class Tree(NamedTuple):
 
 
 class Graph:
-    """Servers and links.
+    """Servers and links, which come and go; only paths that they change are worked out anew.
 
     >>> graph = Graph([("1", "2", 10), ("2", "3", 10), ("1", "3", 50)])
     >>> graph.latency("1", "3"), graph.tree("1").first["3"]
     (20, '2')
+    >>> graph.remove("2", "3")
+    >>> graph.latency("1", "3"), graph.tree("1").first["3"]
+    (50, '3')
     """
 
-    __slots__ = ("_neighbours", "_trees")
+    __slots__ = ("_neighbours", "_trees", "version")
 
-    def __init__(self, links: Iterable[tuple[str, str, int]]) -> None:
+    def __init__(self, links: Iterable[tuple[str, str, int]] = ()) -> None:
         self._neighbours: dict[str, dict[str, int]] = {}
-        for one, other, latency in links:
-            self._neighbours.setdefault(one, {})[other] = weight(one, other, latency)
-            self._neighbours.setdefault(other, {})[one] = weight(one, other, latency)
         self._trees: dict[str, Tree] = {}
+        self.version = 0
+        """How often the graph has changed."""
+        for link in links:
+            self.add(*link)
+
+    def add(self, one: str, other: str, latency: int) -> None:
+        """There is a new link."""
+        length = weight(one, other, latency)
+        self._neighbours.setdefault(one, {})[other] = length
+        self._neighbours.setdefault(other, {})[one] = length
+        self.version += 1
+        self._forget(lambda tree: _is_way(tree.distances, one, other, length))
+
+    def remove(self, one: str, other: str) -> None:
+        """A link is gone."""
+        for near, far in ((one, other), (other, one)):
+            del self._neighbours[near][far]
+            if not self._neighbours[near]:
+                del self._neighbours[near]
+        self.version += 1
+        self._forget(lambda tree: tree.parents.get(one) == other or tree.parents.get(other) == one)
+
+    def _forget(self, is_changed: Callable[[Tree], bool]) -> None:
+        for root in [root for root, tree in self._trees.items() if is_changed(tree)]:
+            del self._trees[root]
+
+    def links(self) -> Iterator[tuple[str, str, int]]:
+        """All links, each once, with the lower name first."""
+        for one, neighbours in self._neighbours.items():
+            for other, length in neighbours.items():
+                if one < other:
+                    yield one, other, length >> _SHIFT
 
     def tree(self, root: str) -> Tree:
-        """The shortest paths from a server; worked out when first asked for."""
+        """The shortest paths from a server; the same object as before if they are the same."""
         found = self._trees.get(root)
         if found is None:
             found = self._trees[root] = self._grow(root)
@@ -85,17 +117,17 @@ class Graph:
         """How long the way between two connected servers takes."""
         return self.tree(one).distances[other] >> _SHIFT
 
-    def children(self, server: str, root: str) -> tuple[str, ...]:
-        """The servers that come after one on the paths from a root."""
-        return tuple(
-            neighbour
-            for neighbour in sorted(self._neighbours.get(server, {}))
-            if self.tree(root).parents.get(neighbour) == server
-        )
-
     def is_between(self, root: str, server: str, target: str) -> bool:
         """Whether the path from a root to a target leads through a server, or ends there."""
         from_root = self.tree(root).distances
         if server not in from_root or target not in from_root:
             return False
         return from_root[server] + self.tree(server).distances[target] == from_root[target]
+
+
+def _is_way(distances: Mapping[str, int], one: str, other: str, length: int) -> bool:
+    """Whether a new link makes something nearer to the root, or brings it within reach."""
+    near, far = distances.get(one), distances.get(other)
+    if near is None or far is None:
+        return near is not far
+    return near + length < far or far + length < near

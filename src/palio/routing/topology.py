@@ -4,6 +4,9 @@ A server's account of its links has a number, and is passed on by flooding over 
 the younger counts. A link is there when both of its ends say so, and mean the same one: an account from before the
 network fell apart does not count again when it comes together. A new neighbour is told of this server last, so that who
 hears that the two are connected has heard of all that lies behind them before.
+
+Accounts are passed on at once if none were for a while; else they wait for a moment, so that when much happens at the
+same time many travel together, and those that are out of date by then not at all.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from palio.routing.messages import Account, Stamp
 from palio.routing.paths import Graph
 
 _NOBODY = Account("", 0, -1, ())
+PACE = 10_000
+"""Microseconds between two times at which accounts are passed on."""
 
 
 class BadAccountError(PeerError):
@@ -27,7 +32,7 @@ class Topology:
     >>> milan, rome = Topology("milan"), Topology("rome")
     >>> milan.connect("rome", 30, (1, "milan", 0))
     >>> rome.connect("milan", 30, (1, "milan", 0))
-    >>> [(_, accounts)] = rome.updates()
+    >>> [(_, accounts)] = rome.updates(now=0)
     >>> for account in accounts:
     ...     milan.receive("rome", account)
     >>> milan.graph.latency("milan", "rome")
@@ -41,35 +46,42 @@ class Topology:
         """The latencies and stamps of this server's links, by neighbour."""
         self._beyond: dict[str, Stamp] = {}
         self._accounts: dict[str, Account] = {server: Account(server, incarnation, 0, ())}
-        self._told: dict[str, dict[str, tuple[int, int]]] = {}
+        self._told: dict[str, dict[str, Account]] = {}
         """For each neighbour the youngest account of every server that it has given or was given."""
         self._touched: dict[str, None] = {}
         """Servers whose accounts may have to be passed on."""
         self._learned: dict[str, None] = {}
         """Servers whose accounts have changed since :meth:`learned` was asked."""
-        self._graph: Graph | None = None
+        self.graph = Graph()
+        """The network as far as it is known."""
+        self._pause = 0
+        """Until when accounts wait."""
+        self.deadline: int | None = None
+        """When :meth:`updates` must be asked again at the latest."""
 
-    def restore(self, accounts: Iterable[Account]) -> None:
-        """Take back what was known when there were the links that there are now; all neighbours have been told it."""
+    def restore(self, accounts: Iterable[Account], waiting: Iterable[str]) -> None:
+        """Take back what was known when there were the links that there are now.
+
+        All neighbours have been told it, but for the accounts of some servers, which waited.
+        """
         self._accounts.update({account.server: account for account in accounts})
         self._beyond = dict(self._accounts[self._server].beyond)
+        self._touched = dict.fromkeys(waiting)
+        told = {name: account for name, account in self._accounts.items() if name not in self._touched}
         for peer in self._links:
-            self._told[peer] = {name: _age(account) for name, account in self._accounts.items()}
-        self._touched.clear()
+            self._told[peer] = dict(told)
+        self.deadline = self._pause if self._touched else None
         self._learned.clear()
-        self._graph = None
+        self.graph = Graph(self._usable())
 
     def learned(self) -> list[Account]:
         """The accounts that have changed since the last call: what has to be kept."""
         learned, self._learned = self._learned, {}
         return [self._accounts[name] for name in learned]
 
-    @property
-    def graph(self) -> Graph:
-        """The network as far as it is known."""
-        if self._graph is None:
-            self._graph = Graph(self._usable())
-        return self._graph
+    def waiting(self) -> tuple[str, ...]:
+        """The servers whose accounts wait to be passed on."""
+        return tuple(self._touched)
 
     @property
     def servers(self) -> Iterable[str]:
@@ -114,7 +126,7 @@ class Topology:
         """
         found: dict[str, Stamp] = dict.fromkeys(self.servers, (0, "", 0))
         for server in self.servers:
-            if server != self._server and server in self._accounts:
+            if server != self._server:
                 for name, stamp in self._accounts[server].beyond:
                     found[name] = min(stamp, found.get(name, stamp))
         return found
@@ -125,40 +137,76 @@ class Topology:
         """A neighbour passes on what a server says of its links."""
         if account.server == self._server and _age(account) > _age(self._accounts[self._server]):
             raise BadAccountError(f"{brief(peer)} knows of a later life of {brief(self._server)} than this one")
-        if any(latency < 1 for _, latency, _ in account.links):
-            raise BadAccountError(f"{brief(peer)} passes on a latency below 1: {brief(account)}")
-        self._told[peer][account.server] = _age(account)
+        told = self._told[peer]
+        if _age(account) > _age(told.get(account.server, _NOBODY)):
+            told[account.server] = account
         if _age(account) > _age(self._accounts.get(account.server, _NOBODY)):
+            _check(peer, account)
             self._learn(account)
-        else:
-            self._touched[account.server] = None  # the neighbour may know less than is known here
 
     def _learn(self, account: Account) -> None:
-        self._accounts[account.server] = account
-        self._touched.pop(account.server, None)  # what was learned last is told last
-        self._touched[account.server] = self._learned[account.server] = None
-        self._graph = None
+        server = account.server
+        before = self._accounts.get(server, _NOBODY).links
+        self._accounts[server] = account
+        self._touched.pop(server, None)  # what was learned last is told last
+        self._touched[server] = self._learned[server] = None
+        for link in before:
+            if link not in account.links and self._is_seen_there(server, link):
+                self.graph.remove(server, link[0])
+        for link in account.links:
+            if link not in before and self._is_seen_there(server, link):
+                self.graph.add(server, link[0], link[1])
+
+    def _is_seen_there(self, server: str, link: tuple[str, int, Stamp]) -> bool:
+        """Whether the other end of a server's link gives the same account of it."""
+        peer, latency, stamp = link
+        return (server, latency, stamp) in self._accounts.get(peer, _NOBODY).links
 
     def _usable(self) -> Iterator[tuple[str, str, int]]:
         """Links that both ends give the same account of."""
-        for one, account in sorted(self._accounts.items()):
-            for other, latency, stamp in account.links:
-                if one < other and other in self._accounts and (one, latency, stamp) in self._accounts[other].links:
-                    yield one, other, latency
+        for server, account in self._accounts.items():
+            for link in account.links:
+                if server < link[0] and self._is_seen_there(server, link):
+                    yield server, link[0], link[1]
 
     # -- what neighbours are told --------------------------------------------------------------------------------------
 
-    def updates(self) -> list[tuple[str, list[Account]]]:
-        """What the neighbours have to be told now; it counts as told."""
+    def is_due(self, now: int) -> bool:
+        """Whether accounts have waited long enough."""
+        return self.deadline is not None and self.deadline <= now
+
+    def updates(self, now: int, *, pressing: bool = False) -> list[tuple[str, list[Account]]]:
+        """What the neighbours have to be told now; it counts as told. What may wait does, unless it is pressing."""
+        if not self._touched:
+            return []
+        if now < self._pause and not pressing:
+            self.deadline = self._pause
+            return []
         touched, self._touched = self._touched, {}
+        self.deadline = None
         found = []
         for peer, told in self._told.items():
-            fresh = [self._accounts[name] for name in touched]
-            fresh = [each for each in fresh if told.get(each.server, _age(_NOBODY)) < _age(each)]
-            told.update((each.server, _age(each)) for each in fresh)
+            fresh = [
+                account
+                for account in map(self._accounts.__getitem__, touched)
+                if _age(told.get(account.server, _NOBODY)) < _age(account)
+            ]
+            told.update((each.server, each) for each in fresh)
             if fresh:
                 found.append((peer, fresh))
+        if found:
+            self._pause = now + PACE
         return found
+
+
+def _check(peer: str, account: Account) -> None:
+    if any(latency < 1 for _, latency, _ in account.links):
+        raise BadAccountError(f"{brief(peer)} passes on a latency below 1: {brief(account)}")
+    neighbours = {neighbour for neighbour, _, _ in account.links}
+    if len(neighbours) < len(account.links) or account.server in neighbours:
+        raise BadAccountError(
+            f"{brief(peer)} passes on two links to the same server, or one to itself: {brief(account)}"
+        )
 
 
 def _age(account: Account) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from palio.routing.general import General
 from palio.routing.membership import Membership
 from palio.routing.messages import Control, Publish, Stamp, Subscribe, begun
 from palio.routing.router import Role
+from palio.routing.topology import Topology
 from palio.sim.bugs import Bugs
 
 BUGS = Bugs("gateways")
@@ -77,6 +78,12 @@ def _loop_between_networks(_right: _Right) -> _Right:
         return None
 
     return surround
+
+
+@BUGS.plant(Topology, "reach", ("gs+gs",), ("links",))
+def _other_networks_not_told_of(_right: _Right) -> _Right:
+    """A gateway does not tell its own network of the servers beyond it, so that loops between networks stay."""
+    return lambda _topology, _beyond: None
 
 
 @BUGS.plant(General, "hearing", ("gs+as",), ("races",))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 from typing import Any
 
-from palio.routing.general import AdvertisingGeneral, General, _Sources
+from palio.routing.general import AdvertisingGeneral, General
 from palio.routing.messages import Account, Publish
 from palio.routing.paths import Graph
 from palio.routing.topology import Topology
@@ -16,17 +16,16 @@ _Right = Callable[..., Any]
 _GRAPHS = ("gs", "ga")
 
 
-@BUGS.plant(Graph, "__init__", _GRAPHS)
+@BUGS.plant(Graph, "add", _GRAPHS)
 def _ties_broken_by_name(right: _Right) -> _Right:
     """Of two ways that are equally short the one over lower names is taken, which depends on where one looks from."""
 
-    def init(graph: Graph, links: Iterable[tuple[str, str, int]]) -> None:
-        right(graph, ())
-        for one, other, latency in links:
-            graph._neighbours.setdefault(one, {})[other] = latency
-            graph._neighbours.setdefault(other, {})[one] = latency
+    def add(graph: Graph, one: str, other: str, latency: int) -> None:
+        right(graph, one, other, latency)
+        graph._neighbours[one][other] = graph._neighbours[other][one] = latency
+        graph._trees.clear()
 
-    return init
+    return add
 
 
 @BUGS.plant(General, "onward", ("gs",))
@@ -47,7 +46,7 @@ def _account_of_an_earlier_life_counts(_right: _Right) -> _Right:
 
     def receive(topology: Topology, peer: str, account: Account) -> None:
         known = topology.accounts().get(account.server)
-        topology._told[peer][account.server] = account.incarnation, account.number
+        topology._told[peer][account.server] = account
         if known is None or account.number > known.number:
             topology._learn(account)
 
@@ -58,9 +57,9 @@ def _account_of_an_earlier_life_counts(_right: _Right) -> _Right:
 def _accounts_not_passed_on(right: _Right) -> _Right:
     """A server tells of its own links only, and not what it has heard of others."""
 
-    def updates(topology: Topology) -> list[tuple[str, list[Account]]]:
-        found = [(peer, [each for each in said if each.server == topology._server]) for peer, said in right(topology)]
-        return [(peer, said) for peer, said in found if said]
+    def updates(topology: Topology, now: int, *, pressing: bool = False) -> list[tuple[str, list[Account]]]:
+        found = right(topology, now, pressing=pressing)
+        return [(peer, [each for each in said if each.server == topology._server]) for peer, said in found]
 
     return updates
 
@@ -75,10 +74,15 @@ def _lost_link_not_told(_right: _Right) -> _Right:
     return disconnect
 
 
-@BUGS.plant(_Sources, "reconsider", _GRAPHS, ("links",))
-def _trees_not_reshaped(_right: _Right) -> _Right:
-    """When the network changes, neighbours are told of the same sources as before."""
-    return lambda _sources: None
+@BUGS.plant(General, "_follow_trees", ("gs",), ("links",))
+def _trees_not_reshaped(right: _Right) -> _Right:
+    """When the network changes elsewhere, neighbours are told of the same sources as before."""
+
+    def follow(router: General, sources: Any) -> None:
+        if any(peer not in router._trees for peer in router.peers):
+            right(router, sources)
+
+    return follow
 
 
 @BUGS.plant(General, "disconnect", _GRAPHS, ("links", "crashes"))
@@ -87,6 +91,7 @@ def _sources_outlive_the_link(_right: _Right) -> _Right:
 
     def disconnect(router: General, peer: str) -> None:
         router._remove_peer(peer)
+        router._trees.pop(peer, None)
         router._wanted.close(peer)
         router._offered.close(peer)
 
@@ -124,11 +129,11 @@ def _advertised_next_door(_right: _Right) -> _Right:
 
 
 @BUGS.plant(General, "hearing", ("gs",), ("races",))
-def _wave_stays_at_home(_right: _Right) -> _Right:
+def _wave_stays_at_home(right: _Right) -> _Right:
     """A wave goes no further than to the neighbours of the server from which it has gone out."""
 
     def hearing(router: General, origin: str) -> list[str]:
-        return [peer for peer in router.peers if router._is_behind(origin, peer)] if origin == router.server else []
+        return [*right(router, origin)] if origin == router.server else []
 
     return hearing
 
@@ -136,7 +141,7 @@ def _wave_stays_at_home(_right: _Right) -> _Right:
 @BUGS.plant(Topology, "restore", _GRAPHS, ("crashes", "all"))
 def _network_not_restored(_right: _Right) -> _Right:
     """A server that comes back knows nothing of the network but its own links."""
-    return lambda _topology, _accounts: None
+    return lambda _topology, _accounts, _waiting: None
 
 
 @BUGS.plant(Topology, "learned", _GRAPHS, ("crashes", "all"))
