@@ -40,7 +40,12 @@ SUITES: dict[str, Suite] = {
         Suite(USUAL, "trees of servers: filters and advertisements, links that come and go", generate, TREES),
         Suite("graphs", "networks of any shape", generate, GRAPHS),
         Suite("gateways", "two or three networks, joined by gateways", generate, JOINED),
-        Suite("patterns", "sequence patterns, with and without windows", generate_patterns, tuple(ARCHITECTURES)),
+        Suite(
+            "patterns",
+            "sequence patterns, with and without windows, watched here or upstream",
+            generate_patterns,
+            (*ARCHITECTURES, "as+aa", "ga+aa"),
+        ),
         Suite(
             "merging",
             "filters that are merged by who tells or hears them, changes that wait, questions about demand",
