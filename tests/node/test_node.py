@@ -15,7 +15,7 @@ from palio.node.admission import NotAdvertisedError, NotAllowedError, Unsatisfia
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import Deliver, FromPeer, Input, LinkRefused, LinkUp, Output, Persist, Reply, Request, Send
 from palio.routing.border import Gateway
-from palio.routing.messages import Publish, Subscribe, Unsubscribe
+from palio.routing.messages import Account, Members, Message, Publish, Subscribe, Unsubscribe
 from palio.routing.router import Role
 
 BROAD, NARROW = Filter.parse("x > 3"), Filter.parse("x > 5")
@@ -278,3 +278,19 @@ def test_a_gateway_is_in_the_configuration_of_both() -> None:
     assert up == LinkUp("bari")
     assert isinstance(answer, Send)
     assert isinstance(answer.frame, Accept)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "message"),
+    [
+        ("gs", Members((("paris", (1, "rome", 0)),), ())),  # who is in the tree is said only where there is one
+        ("as", Account("paris", 0, 1, ())),  # and accounts of links only where there is none
+        ("as", Message()),
+    ],
+)
+def test_a_neighbour_that_says_what_makes_no_sense_is_given_up(architecture: str, message: Message) -> None:
+    milan, rome = joined(architecture)
+    rome.links.send("milan", [message], 0)
+    told = carry(rome, milan, rome.handle([], 0))["milan"]
+    assert "rome" not in milan.router.peers
+    assert any(isinstance(output, LinkRefused) and "is no message" in output.reason for output in told)
