@@ -178,6 +178,19 @@ def test_a_neighbour_that_is_gone_takes_no_elements_along() -> None:
     assert row.found() == [(0, 0)]
 
 
+@pytest.mark.parametrize(("most", "found"), [(4, [(0, 1), (2, 3)]), (3, [(2, 3)]), (2, [(2, 3)])])
+def test_what_waits_for_an_answer_has_a_limit(most: int, found: list[tuple[int, ...]]) -> None:
+    row = Row(held_back=most)
+    row.ask("4", "source", ports.Advertise(OFFER))
+    row.ask("1", "me", ports.Subscribe(AB))
+    row.hasten("1", "source", ports.Advertise(OFFER))
+    assert row.place("1", "me") is Place.RECALLED
+    row.publish("1", "abab")
+    assert row.found() == found
+    row.publish("1", "ab")
+    assert row.found() == [*found, (4, 5)]
+
+
 def test_it_can_be_switched_off() -> None:
     row = Row(delegation=Delegation.NONE)
     row.ask("4", "source", ports.Advertise(OFFER))

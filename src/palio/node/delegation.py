@@ -166,17 +166,16 @@ class Delegating:
         self._unlend(watch)
         watch.is_silent = False
         if watch.is_leaving:
-            watch.pending += held
-            self._give_back(watch)
+            self._give_back(watch, held)
             return
         self._monitors.move(watch, Place.HERE, self._factors(watch))
         self._monitors.catch_up(watch, held, now)
 
-    def _give_back(self, watch: Watch) -> None:
+    def _give_back(self, watch: Watch, more: tuple[Notification, ...] = ()) -> None:
         """A watch ends here; whoever has asked for it gets what has not been looked at."""
         owner = watch.owner
         assert isinstance(owner, Commission)
-        held = sorted([*watch.pending, *self._monitors.held_for(watch)], key=order_of)
+        held = sorted([*self._monitors.take_pending(watch), *self._monitors.held_for(watch), *more], key=order_of)
         self._outgoing += self._monitors.elements()
         self._outgoing.append((owner.peer, messages.Returned(owner.tag, tuple(held))))
         self._monitors.end(self._taken_in.pop(owner))

@@ -35,6 +35,8 @@ class Monitors:
     def __init__(self, router: Router, window: int = 0, most: int = 1, journal: Journal | None = None) -> None:
         self._router = router
         self._window = window
+        self._most = most
+        """How many notifications wait at most, for their time or for a neighbour's answer."""
         self._held = HoldBack(window, most)
         self._journal = journal
         self._parties: dict[str, PartyWatches] = {}
@@ -107,6 +109,7 @@ class Monitors:
     def end(self, watch: Watch) -> None:
         """One is over."""
         self._leave(watch)
+        self.take_pending(watch)
         watch.place = Place.OVER
         if self._journal is not None:
             self._journal.delete(_key(watch))
@@ -217,9 +220,7 @@ class Monitors:
 
     def catch_up(self, watch: Watch, held: Sequence[Notification], now: int) -> None:
         """What has come for a watch elsewhere, or had to wait, comes now."""
-        late, watch.pending = [*watch.pending, *held], []
-        self.keep(watch)
-        for each in sorted(late, key=order_of):
+        for each in sorted([*self.take_pending(watch), *held], key=order_of):
             self._arrive(Arrival(order_of(each), self._arrivals, each, (), watch), now)
 
     def held_for(self, watch: Watch) -> tuple[Notification, ...]:
@@ -286,18 +287,33 @@ class Monitors:
             waiting = {watch: None for filter in arrival.met for watch in self._collecting.get(filter, ())}
             for watch in waiting:
                 if arrival.number >= watch.since:
-                    watch.pending.append(arrival.notification)
-                    self.keep(watch)
+                    self._collect(watch, arrival)
 
     def _offer_only(self, watch: Watch, arrival: Arrival) -> None:
         if watch.place in COLLECTING:
-            watch.pending.append(arrival.notification)
-            self.keep(watch)
+            self._collect(watch, arrival)
         elif watch.place in _RUNNING:
             step = watch.waiting
             is_met = isinstance(step, Filter) and step.matches(arrival.notification)
             if is_met and (watch.after is None or arrival.order > watch.after):
                 self._take_here(watch, (arrival.notification,), arrival.number)
+
+    def _collect(self, watch: Watch, arrival: Arrival) -> None:
+        """Let an arrival wait; if too many do, because a neighbour does not answer, the first is given up."""
+        watch.pending[arrival.number] = arrival.notification
+        if self._journal is not None:
+            self._journal.put(("pending", arrival.number, _key(watch)), arrival.notification)
+        if len(watch.pending) > self._most:
+            self._uncollect(watch, next(iter(watch.pending)))
+
+    def take_pending(self, watch: Watch) -> list[Notification]:
+        """What has come for a watch and had to wait; it waits no longer."""
+        return [self._uncollect(watch, number) for number in tuple(watch.pending)]
+
+    def _uncollect(self, watch: Watch, number: int) -> Notification:
+        if self._journal is not None:
+            self._journal.delete(("pending", number, _key(watch)))
+        return watch.pending.pop(number)
 
     def _take_here(self, watch: Watch, notifications: Sequence[Notification], begun: int) -> None:
         _discard(self._waiting, watch.waiting, watch)
@@ -326,7 +342,10 @@ class Monitors:
                 self._hold(watch)
             else:
                 self.begin(watch)
-        for number, (until, notification, only) in sorted(_held_back(known), key=lambda item: item[0]):
+        for (_, number, key), notification in _of_kind(known, "pending"):
+            watches[key].pending[number] = notification
+            self._arrivals = max(self._arrivals, number + 1)
+        for (_, number), (until, notification, only) in _of_kind(known, "held back"):
             self._arrivals = max(self._arrivals, number + 1)
             met = self._router.met(notification) if only is None else ()
             arrival = Arrival(order_of(notification), number, notification, met, watches.get(only))
@@ -346,5 +365,6 @@ def _key(watch: Watch) -> tuple[Any, ...]:
     return "pattern", watch.owner, watch.pattern
 
 
-def _held_back(known: Mapping[tuple[Any, ...], Any]) -> Iterable[tuple[int, Any]]:
-    return [(key[1], value) for key, value in known.items() if key[0] == "held back"]
+def _of_kind(known: Mapping[tuple[Any, ...], Any], kind: str) -> list[tuple[tuple[Any, ...], Any]]:
+    """The records of a kind, by number of arrival."""
+    return sorted([item for item in known.items() if item[0][0] == kind], key=lambda item: item[0][1])

@@ -51,7 +51,7 @@ class NodeSettings(NamedTuple):
     """For how many microseconds monitors hold notifications back, to put right what the network upset."""
     held_back: int = 10_000
     """How many notifications are held back at most; of more than that within the window the earliest goes before its
-    time."""
+    time. And how many wait at most for a neighbour that is to hand over a monitor; then the earliest is given up."""
     delegation: Delegation = Delegation.WHOLE
     """Where advertisements spread: what of patterns is watched by neighbours."""
     telling: TellingSettings = TellingSettings()

@@ -95,8 +95,8 @@ class Watch:
         self.peer = ""
         """The neighbour at which the monitor is, or will be."""
         self.tag = 0
-        self.pending: list[Notification] = []
-        """What has come and has to wait."""
+        self.pending: dict[int, Notification] = {}
+        """What has come and has to wait, by the numbers of arrivals."""
         self.is_silent = True
         """Whether no neighbour was told of the filters for the sake of this pattern."""
         self.is_leaving = False
@@ -141,8 +141,8 @@ class Watch:
         self.factors, self.position, self.taken = factors, position, self.taken[:position]
 
     def state(self) -> tuple[Any, ...]:
-        """What has to be kept of it."""
-        place = self.place, self.peer, self.tag, tuple(self.pending), self.is_silent, self.is_leaving
+        """What has to be kept of it, beside what is pending."""
+        place = self.place, self.peer, self.tag, self.is_silent, self.is_leaving
         return self.path, self.since, self.position, self.taken, self.after, self.begun, self.factors, place
 
     @classmethod
@@ -152,8 +152,7 @@ class Watch:
         watch = cls(owner, pattern, since, path)
         watch.position, watch.taken, watch.after, watch.begun = position, taken, after, begun
         watch.regroup(factors)
-        watch.place, watch.peer, watch.tag, pending, watch.is_silent, watch.is_leaving = place
-        watch.pending = list(pending)
+        watch.place, watch.peer, watch.tag, watch.is_silent, watch.is_leaving = place
         return watch
 
 

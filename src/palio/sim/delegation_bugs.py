@@ -91,7 +91,7 @@ def _collected_in_vain(right: _Right) -> _Right:
     """What has come while a monitor was on the way is not looked at."""
 
     def catch_up(monitors: Monitors, watch: Watch, held: Sequence[Notification], now: int) -> None:
-        watch.pending = []
+        monitors.take_pending(watch)
         right(monitors, watch, held, now)
 
     return catch_up
