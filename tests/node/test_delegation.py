@@ -200,6 +200,22 @@ def test_it_can_be_switched_off() -> None:
     assert row.found() == [(0, 1)]
 
 
+@pytest.mark.parametrize("before", [Delegation.WHOLE, Delegation.GROUPS])
+def test_a_server_that_comes_back_with_other_settings_fetches_its_monitors(before: Delegation) -> None:
+    row = Row(durable=True, delegation=before)
+    row.ask("4", "source", ports.Advertise(OFFER))
+    row.ask("1", "me", ports.Subscribe(AB))
+    row.ask("1", "me", ports.Subscribe(Pattern.parse('kind = "c" then kind = "a" then kind = "b"')))
+    row.publish("4", "a")
+    row.crash("1")
+    row.start(NodeSettings("1", "aa", durable=True, delegation=Delegation.NONE), [ports.Attach("me")])
+    row.settle()
+    assert row.watched() == "1"
+    assert len(row.nodes["1"].router.profile("").filters) == 3
+    row.publish("4", "b")
+    assert row.found() == [(0, 1)]
+
+
 def test_groups_spare_traffic_and_miss_what_began_too_early() -> None:
     found: dict[Delegation, tuple[list[tuple[int, ...]], int]] = {}
     for delegation in (Delegation.WHOLE, Delegation.GROUPS):

@@ -40,7 +40,7 @@ class Delegating:
     ) -> None:
         self._router = router
         self._monitors = monitors
-        self._delegation = delegation if router.advertisements_spread else Delegation.NONE
+        self._delegation = delegation
         self._journal = journal
         self.available = Available(router)
         self._by_filter: dict[Filter, dict[Watch, None]] = {}
@@ -56,7 +56,7 @@ class Delegating:
     def reconsider(self) -> bool:
         """Move the monitors that belong elsewhere now; whether neighbours have to be told at once what is wanted."""
         moved = self._monitors.moved
-        if self._delegation is Delegation.NONE:
+        if not self._router.advertisements_spread:
             moved.clear()
         elif moved or self._by_filter:
             for filter in self.available.refresh():
@@ -82,10 +82,8 @@ class Delegating:
             self._send(watch, messages.Recall(watch.tag))
         elif watch.place is Place.HERE and target != LOCAL:
             self._lend(watch, target)
-        elif watch.place is Place.HERE and self._delegation is Delegation.GROUPS:
-            factors = self._factors(watch)
-            if factors != watch.factors:
-                self._monitors.move(watch, Place.HERE, factors)
+        elif watch.place is Place.HERE and (factors := self._factors(watch)) != watch.factors:
+            self._monitors.move(watch, Place.HERE, factors)
         if watch.place is not Place.AWAY:
             self._speak(watch)
 
@@ -99,6 +97,8 @@ class Delegating:
             self._monitors.keep(watch)
 
     def _target(self, watch: Watch) -> str:
+        if self._delegation is Delegation.NONE:
+            return LOCAL
         peer = self.available.only_provider(watch.pattern.filters)
         return peer if peer is not None and self._may_ask(watch, peer) else LOCAL
 

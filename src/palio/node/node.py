@@ -100,6 +100,7 @@ class Node:
         self._now = now
         if self._keeping:
             self._keeping.restore(self, records, now)
+            self._has_news = bool(self.monitors.moved)  # with other settings than before they may belong elsewhere
         self.deadline = self._earliest(self.monitors.deadline)
         """When :meth:`handle` must be called again at the latest, with or without input."""
 
