@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from palio import Filter, Notification
+from palio import Advertisement, Filter, Notification, Pattern
 from palio.errors import CallerError
 from palio.node import ports
 from palio.node.node import NodeSettings
@@ -92,3 +92,30 @@ def test_one_server_far_away() -> None:
         ("publish", 4, 20),
         ("notification", 7, 30),
     ]
+
+
+def test_patterns_that_are_watched_elsewhere_are_traced() -> None:
+    made = cluster("aa")
+    made.request("object", "sc", ports.Advertise(Advertisement.parse("x any")))
+    made.settle()
+    made.request("party", "sa", ports.Subscribe(Pattern.parse("x > 3 then x > 5")))
+    made.settle()
+    before = len(made.trace)
+    made.request("object", "sc", ports.Publish(Notification(x=4)))
+    made.settle()
+    made.request("object", "sc", ports.Publish(Notification(x=6)))
+    made.settle()
+    assert {each.type for each in made.trace[:before]} == {
+        "advertise",
+        "subscribe",
+        "monitor",
+    }  # the subscription is that of the party
+    services = [before, before + 3]
+    assert told(made.trace[before:]) == [
+        *((kind, source, target, services[0], cost) for kind, source, target, cost in ON_THE_WAY),
+        *((kind, source, target, services[1], cost) for kind, source, target, cost in ON_THE_WAY),
+        ("sequence", "sa", "party", services[1], 0),
+    ]
+
+
+ON_THE_WAY = [("publish", "object", "sc", 0), ("element", "sc", "sb", 4), ("element", "sb", "sa", 3)]

@@ -8,7 +8,7 @@ other one goes on from there with what it has collected.
 =====================  =================================================================================================
 here → offered         ``Delegate`` is sent; the neighbour collects from now on, and says ``Accepted``
 offered → away         ``Accepted`` comes: all that the neighbour has not collected was here; ``Continue`` is sent
-here → away            at once, if nobody was told of the pattern's filters: there is nothing on the way
+here → away            at once, with ``Delegate``, if nobody was told of the filters: there is nothing on the way
 away → recalled        the filters are told, then ``Recall`` is sent; what comes is collected
 recalled → here        ``Returned`` comes: all that was taken was here; what was collected is looked at
 =====================  =================================================================================================
@@ -146,16 +146,16 @@ class Delegating:
             self._journal.put(("tag",), self._tag)
         watch.peer, watch.tag = peer, self._tag
         self._lent[Commission(peer, watch.tag)] = watch
-        self._send(watch, messages.Delegate(watch.pattern, watch.tag, (*watch.path, self._router.server)))
-        if watch.is_silent:
-            self._hand_over(watch)
-        else:
+        state = self._hand_over(watch) if watch.is_silent else None
+        if state is None:
             self._monitors.move(watch, Place.OFFERED, watch.factors)
+        self._send(watch, messages.Delegate(watch.pattern, watch.tag, (*watch.path, self._router.server), state))
 
-    def _hand_over(self, watch: Watch) -> None:
+    def _hand_over(self, watch: Watch) -> messages.Continue:
+        """From now on a watch is at a neighbour; what that has to know."""
         held = self._monitors.held_for(watch)
         self._monitors.move(watch, Place.AWAY)
-        self._send(watch, messages.Continue(watch.tag, watch.position, watch.after, held))
+        return messages.Continue(watch.tag, watch.position, watch.after, held)
 
     def _unlend(self, watch: Watch) -> None:
         del self._lent[Commission(watch.peer, watch.tag)]
@@ -202,14 +202,13 @@ class Delegating:
             case messages.Accepted(tag):
                 watch = self._lent.get(Commission(peer, tag))
                 if watch is not None and watch.place is Place.OFFERED:
-                    self._hand_over(watch)
+                    self._send(watch, self._hand_over(watch))
             case messages.Returned(tag, held):
                 watch = self._lent.get(Commission(peer, tag))
                 if watch is not None and watch.place is Place.RECALLED:
                     self._come_home(watch, held, now)
-            case messages.Delegate(pattern, tag, path):
-                owner = Commission(peer, tag)
-                self._take_in(owner, Watch(owner, pattern, self._monitors.arrivals, path))
+            case messages.Delegate(pattern, tag, path, state):
+                self._take_in(Watch(Commission(peer, tag), pattern, self._monitors.arrivals, path), state, now)
             case messages.Continue() | messages.Recall() | messages.Release():
                 owner = Commission(peer, message.tag)
                 if owner in self._taken_in:
@@ -217,13 +216,18 @@ class Delegating:
                 elif not isinstance(message, messages.Release):  # that may have crossed with an answer
                     raise PeerError(f"{brief(peer)} says {brief(message)} of what it has not asked for")
 
-    def _take_in(self, owner: Commission, watch: Watch) -> None:
+    def _take_in(self, watch: Watch, state: messages.Continue | None, now: int) -> None:
+        owner = watch.owner
+        assert isinstance(owner, Commission)
         if owner in self._taken_in:
             raise PeerError(f"{brief(owner.peer)} asks twice for {brief(watch.pattern)}, as number {owner.tag}")
         self._taken_in[owner] = watch
         watch.place = Place.EXPECTED
         self._monitors.begin(watch)
-        self._outgoing.append((owner.peer, messages.Accepted(owner.tag)))
+        if state is None:
+            self._outgoing.append((owner.peer, messages.Accepted(owner.tag)))
+        else:
+            self._command(owner, state, now)
 
     def _command(
         self, owner: Commission, message: messages.Continue | messages.Recall | messages.Release, now: int

@@ -344,7 +344,9 @@ class Node:
         match message:
             case messages.Continue() | messages.Returned():
                 self._take_over(peer, message, message.held)
-            case messages.Delegate() | messages.Accepted() | messages.Recall() | messages.Release():
+            case messages.Delegate(_, _, _, state):
+                self._take_over(peer, message, () if state is None else state.held)
+            case messages.Accepted() | messages.Recall() | messages.Release():
                 self._take_over(peer, message)
             case messages.Spread():
                 self._pass_wave_on(peer, message)

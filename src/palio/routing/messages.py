@@ -99,22 +99,6 @@ class Spreaded(Message, frozen=True, gc=False):
     token: int
 
 
-class Delegate(Message, frozen=True, gc=False):
-    """Please watch a pattern from now on; what comes waits until I say how far it has been met."""
-
-    pattern: Pattern
-    tag: int
-    """The sender's number of this task."""
-    path: tuple[str, ...]
-    """The servers that have passed the pattern on; none of them is asked again."""
-
-
-class Accepted(Message, frozen=True, gc=False):
-    """The answer to :class:`Delegate`: all that I have sent you before this I have not taken into account."""
-
-    tag: int
-
-
 class Continue(Message, frozen=True, gc=False):
     """So far a pattern has been met, and from here you go on; with what I have held back."""
 
@@ -124,6 +108,24 @@ class Continue(Message, frozen=True, gc=False):
     after: tuple[datetime, NotificationId] | None
     """The place of what was taken last."""
     held: tuple[Notification, ...]
+
+
+class Delegate(Message, frozen=True, gc=False):
+    """Please watch a pattern from now on."""
+
+    pattern: Pattern
+    tag: int
+    """The sender's number of this task."""
+    path: tuple[str, ...]
+    """The servers that have passed the pattern on; none of them is asked again."""
+    state: Continue | None = None
+    """How far it has been met. If that is not said yet, what comes waits until it is."""
+
+
+class Accepted(Message, frozen=True, gc=False):
+    """The answer to a :class:`Delegate` without a state: what I have sent you before this I have not looked at."""
+
+    tag: int
 
 
 class Element(Message, frozen=True, gc=False):

@@ -10,8 +10,23 @@ import msgspec
 from palio.link.frames import Data, Frame
 from palio.link.session import LinkSettings
 from palio.node.node import NodeSettings
-from palio.node.ports import Deliver, FromPeer, Input, Operation, Output, Request
-from palio.routing.messages import Advertise, Message, Publish, Stamp, Subscribe, Unadvertise, Unsubscribe
+from palio.node.ports import Deliver, DeliverSequence, FromPeer, Input, Operation, Output, Request
+from palio.routing.messages import (
+    Accepted,
+    Advertise,
+    Continue,
+    Delegate,
+    Element,
+    Message,
+    Publish,
+    Recall,
+    Release,
+    Returned,
+    Stamp,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+)
 from palio.sim.cluster import Cluster
 from palio.sim.sites import Sites
 
@@ -21,8 +36,11 @@ _TYPES: dict[type[Message], str] = {
     Advertise: "advertise",
     Unadvertise: "unadvertise",
     Publish: "notification",
+    Element: "element",
+    **dict.fromkeys((Delegate, Accepted, Continue, Recall, Returned, Release), "monitor"),
 }
-"""Messages that the papers count; what servers do to keep their links is not among them."""
+"""Messages that the papers count, and those about patterns that one server watches for another; what servers do to keep
+their links is not among them."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -92,6 +110,8 @@ class TracedCluster(Cluster):
         if isinstance(output, Deliver):
             for party in output.parties:
                 self._write("notification", self._service, server, party)
+        elif isinstance(output, DeliverSequence):
+            self._write("sequence", self._service, server, output.party)
 
     def _sent(self, server: str, peer: str, number: int, stamp: Stamp, message: Message) -> None:
         super()._sent(server, peer, number, stamp, message)
