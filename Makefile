@@ -38,7 +38,7 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
 	scripts/sanitize
 
-mutate: $(VENV)/.dev ## Plant small faults into routing and links and see that they are noticed (half an hour)
+mutate: $(VENV)/.dev ## Plant small faults into routing, links and nodes and see that they are noticed (hours)
 	$(BIN)/python -m tests.mutation
 
 soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec, matching, cluster, stream

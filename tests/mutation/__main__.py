@@ -1,7 +1,7 @@
-"""Mutants of routing and links, and whether tests and simulator notice them: ``make mutate``.
+"""Mutants of routing, links and nodes, and whether tests and simulator notice them: ``make mutate``.
 
-``python -m tests.mutation [MODULE ...] [--every N]``: all of ``palio.routing`` and ``palio.link`` unless modules are
-named; with ``--every`` only each n-th mutant. Survivors are listed; those that change no behaviour are in
+``python -m tests.mutation [MODULE ...] [--every N]``: all of ``palio.routing``, ``palio.link`` and ``palio.node``
+unless modules are named; with ``--every`` only each n-th mutant. Survivors are listed; those that change no behaviour are in
 ``equivalent.txt``, with the reason.
 """
 
@@ -21,7 +21,7 @@ from tests.mutation.mutants import Mutant, mutants
 ROOT = Path(__file__).parents[2]
 MODULES = tuple(
     f"palio.{package}.{path.stem}"
-    for package in ("routing", "link")
+    for package in ("routing", "link", "node")
     for path in sorted((ROOT / "src/palio" / package).glob("[a-z]*.py"))
 )
 EQUIVALENT = Path(__file__).with_name("equivalent.txt")

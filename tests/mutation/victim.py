@@ -30,7 +30,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.text, f"<mutant of {self.name}>", "exec"), module.__dict__)
 
 
-_PATIENCE = 240
+_PATIENCE = 600
 """Seconds of the processor; who takes longer goes round in circles, and that is noticed."""
 
 
@@ -43,16 +43,15 @@ def main(name: str, path: str) -> int:
     quick = [near, *(each for each in ("tests/link", "tests/node", "tests/routing") if each != near)]
     if pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--no-header", *quick]) != 0:
         return 1
-    from palio.routing.architectures import ARCHITECTURES  # noqa: PLC0415
-    from palio.sim.generate import FAULTS, generate  # noqa: PLC0415
     from palio.sim.run import run  # noqa: PLC0415
-    from palio.sim.suites import JOINED  # noqa: PLC0415
+    from palio.sim.suites import SUITES  # noqa: PLC0415
 
-    for seed in range(12):
-        for architecture in (*ARCHITECTURES, *(JOINED if seed < 3 else ())):
-            for faults in FAULTS:
-                if run(generate(seed, architecture, faults)).violations:
-                    return 1
+    for seed in range(3):
+        for suite in SUITES.values():
+            for architecture in suite.architectures:
+                for faults in suite.faults:
+                    if run(suite.generate(seed, architecture, faults, 60)).violations:
+                        return 1
     return 0
 
 

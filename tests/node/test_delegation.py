@@ -178,6 +178,64 @@ def test_a_neighbour_that_is_gone_takes_no_elements_along() -> None:
     assert row.found() == [(0, 0)]
 
 
+def offered() -> Row:
+    """Server 1 has just asked server 2 to watch a pattern, because its own party advertises nothing of it any more."""
+    row = Row()
+    row.ask("4", "source", ports.Advertise(OFFER))
+    row.ask("1", "other", ports.Advertise(OFFER))
+    row.ask("1", "me", ports.Subscribe(AB))
+    row.publish("4", "a")
+    row.hasten("1", "other", ports.Unadvertise(OFFER))
+    assert row.place("1", "me") is Place.OFFERED
+    return row
+
+
+def test_an_offer_is_withdrawn_when_it_is_out_of_date() -> None:
+    row = offered()
+    row.hasten("1", "other", ports.Advertise(OFFER))
+    assert row.place("1", "me") is Place.HERE
+    row.settle()
+    assert row.watched() == "1"
+    assert not any(node.delegating.lent or node.delegating.taken_in for node in row.nodes.values())
+    row.publish("1", "b")
+    assert row.found() == [(0, 0)]
+
+
+def test_an_offer_is_over_when_the_neighbour_is_gone() -> None:
+    row = offered()
+    row.give("1", [ports.Disconnect("2")])
+    assert row.place("1", "me") is Place.HERE
+    assert not row.nodes["1"].delegating.lent
+    row.settle()
+    row.ask("1", "other", ports.Advertise(OFFER))
+    row.publish("1", "b")
+    assert row.found() == [(0, 0)]
+
+
+def test_a_pattern_may_be_cancelled_wherever_its_monitor_is() -> None:
+    for place, row in ((Place.OFFERED, offered()), (Place.RECALLED, Row(durable=True))):
+        if place is Place.RECALLED:
+            row.ask("4", "source", ports.Advertise(OFFER))
+            row.ask("1", "me", ports.Subscribe(AB))
+            row.hasten("1", "source", ports.Advertise(OFFER))
+            row.scheduler.run(most=1)
+            row.hasten("1", "source", ports.Publish(Notification(kind="a")))
+        assert row.place("1", "me") is place
+        row.ask("1", "me", ports.Unsubscribe(AB))
+        assert row.watched() == ""
+        for node in row.nodes.values():
+            assert not node.delegating.lent
+            assert not node.delegating.taken_in
+            assert not node.delegating._by_filter
+            assert not node.delegating.available._providers
+            assert not node.monitors._waiting
+            assert not node.monitors._collecting
+    row.crash("1")
+    row.start(NodeSettings("1", "aa", durable=True))  # nothing is left on the disk that nobody knows
+    row.settle()
+    assert row.nodes["1"].monitors.patterns("me") == ()
+
+
 @pytest.mark.parametrize(("most", "found"), [(4, [(0, 1), (2, 3)]), (3, [(2, 3)]), (2, [(2, 3)])])
 def test_what_waits_for_an_answer_has_a_limit(most: int, found: list[tuple[int, ...]]) -> None:
     row = Row(held_back=most)
@@ -233,6 +291,24 @@ def test_groups_spare_traffic_and_miss_what_began_too_early() -> None:
     assert found[Delegation.WHOLE][0] == [(0, 2, 3)]
     assert found[Delegation.GROUPS][0] == [(0, 5, 7)]
     assert found[Delegation.GROUPS][1] < found[Delegation.WHOLE][1]
+
+
+def test_a_group_is_watched_as_long_as_a_pattern_needs_it() -> None:
+    row = Row(delegation=Delegation.GROUPS)
+    row.ask("4", "source", ports.Advertise(OFFER))
+    row.ask("1", "c", ports.Advertise(Advertisement.parse('kind = "c"')))
+    one, other = (Pattern.parse(text) for text in (f'kind = "c" then {AB}', f'{AB} then kind = "c"'))
+    for wanted in (one, other):
+        row.ask("2", "me", ports.Subscribe(wanted))
+    assert len(row.nodes["2"].delegating.lent) == 1
+    row.ask("2", "me", ports.Unsubscribe(one))
+    row.publish("4", "ab")
+    row.publish("1", "c")
+    assert row.found() == [(0, 1, 0)]
+    row.ask("2", "me", ports.Unsubscribe(other))
+    assert row.watched() == ""
+    assert not row.nodes["2"].monitors._parts
+    assert not any(node.delegating.lent or node.delegating.taken_in for node in row.nodes.values())
 
 
 # -- what neighbours may not say ---------------------------------------------------------------------------------------

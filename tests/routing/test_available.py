@@ -90,6 +90,15 @@ def test_changes_are_noticed() -> None:
     assert available.providers(kind("a")) == ()
 
 
+def test_nothing_is_looked_at_again_if_nothing_has_changed() -> None:
+    router = network(_2="a")
+    available = Available(router)
+    router.offers = None  # type: ignore[method-assign, assignment]
+    router.subscribe("me", kind("a"))
+    assert available.refresh() == []
+    assert available.providers(kind("a")) == ("2",)
+
+
 offers = st.sets(st.sampled_from(KINDS)).map(sorted).map("".join)
 
 
