@@ -1,8 +1,8 @@
 """Mutants of routing, links and nodes, and whether tests and simulator notice them: ``make mutate``.
 
 ``python -m tests.mutation [MODULE ...] [--every N]``: all of ``palio.routing``, ``palio.link`` and ``palio.node``
-unless modules are named; with ``--every`` only each n-th mutant. Survivors are listed; those that change no behaviour are in
-``equivalent.txt``, with the reason.
+unless modules are named; with ``--every`` only each n-th mutant. Survivors are listed; those that change no behaviour
+are in ``equivalent.txt``, with the reason.
 """
 
 from __future__ import annotations
