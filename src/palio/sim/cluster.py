@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, MutableSequence
 from random import Random
 from typing import NamedTuple
 
@@ -89,15 +89,15 @@ class Cluster:
         self._wakes: dict[str, int] = {}
         self._clocks: dict[str, Clock] = {}
         """Of servers whose clocks go wrong."""
-        self.deliveries: list[Delivery] = []
+        self.deliveries: MutableSequence[Delivery] = []
         self.outlooks: dict[tuple[str, Filter | Advertisement], bool] = {}
         """What parties were last told about what they watch."""
         self.sequences: list[SequenceDelivery] = []
         self.first_sequence: dict[str, int] = {}
         """Of servers that have lost everything: where the sequences begin that they have found since."""
-        self.answers: list[Answer] = []
+        self.answers: MutableSequence[Answer] = []
         self.links: list[tuple[int, str, LinkUp | LinkDown | LinkRefused]] = []
-        self.hops: list[Hop] = []
+        self.hops: MutableSequence[Hop] = []
         self.messages = 0
         self.moment = 0
         """How many things have happened to servers and parties, for the record."""

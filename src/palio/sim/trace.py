@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 
 import msgspec
@@ -65,12 +65,21 @@ class TracedCluster(Cluster):
     Each frame carries one message, so that whatever a server sends follows from the one message that came.
     """
 
-    def __init__(self, sites: Sites, places: Mapping[str, str], random: Random) -> None:
+    def __init__(
+        self,
+        sites: Sites,
+        places: Mapping[str, str],
+        random: Random,
+        record: Callable[[Entry], object] | None = None,
+    ) -> None:
         super().__init__(random, self._way_latency)
         self._sites = sites
         self._places = dict(places)
         """The site of each server and party."""
         self.trace: list[Entry] = []
+        """All messages, unless somebody else records them."""
+        self._record = self.trace.append if record is None else record
+        self._messages = 0
         self._service = -1
         self._services: dict[tuple[Stamp, str, int], int] = {}
         """The service of each message between servers, by link, sender and number."""
@@ -88,7 +97,7 @@ class TracedCluster(Cluster):
         """A party sends a request to its access point: a service begins."""
         number, self._requests = self._requests, self._requests + 1
         kind = type(operation).__name__.lower()
-        service = len(self.trace)
+        service = self._messages
         arrival = self._write(kind, service, party, server)
 
         def arrive() -> None:
@@ -126,8 +135,8 @@ class TracedCluster(Cluster):
         way = self._sites.way(here, there)
         now = self.scheduler.now
         arrival = now + way.latency
-        number = len(self.trace)
-        self.trace.append(Entry(kind, number, service, source, here, target, there, now, arrival, way.cost))
+        number, self._messages = self._messages, self._messages + 1
+        self._record(Entry(kind, number, service, source, here, target, there, now, arrival, way.cost))
         return arrival
 
     def _way_latency(self, source: str, target: str) -> int:

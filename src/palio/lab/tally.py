@@ -1,0 +1,90 @@
+"""The figures of a run, added up while it is played: for runs whose traces are too long to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import fmean, pstdev
+
+from palio.sim.trace import Entry
+
+METRICS = (
+    "messages",
+    "cost",
+    "services",
+    "service_cost",
+    "site_variation",
+    "subscription_cost",
+    "notification_cost",
+    "mean_delay",
+    "longest_delay",
+)
+"""What is known of a run; costs and times are in the units of its scenario."""
+
+
+class _Service:
+    """The messages that follow from one request."""
+
+    __slots__ = ("begin", "cost", "end", "kind")
+
+    def __init__(self, entry: Entry) -> None:
+        self.kind = entry.type
+        self.begin = entry.departure
+        self.end = entry.arrival
+        self.cost = 0
+
+
+class Tally:
+    """Adds up messages as they come.
+
+    >>> tally = Tally(["a", "b"])
+    >>> tally.add(Entry("subscribe", 0, 0, "party", "a", "server", "b", 5, 8, 3))
+    >>> tally.figures()["service_cost"], tally.sites()
+    (3.0, {'a': 3, 'b': 3})
+    """
+
+    def __init__(self, sites: Iterable[str]) -> None:
+        self._sites = dict.fromkeys(sites, 0)
+        self._services: dict[int, _Service] = {}
+        self._messages = 0
+        self._cost = 0
+
+    def add(self, entry: Entry) -> None:
+        """One more message."""
+        self._messages += 1
+        service = self._services.get(entry.service_id)
+        if service is None:
+            service = self._services[entry.service_id] = _Service(entry)
+        elif entry.arrival > service.end:
+            service.end = entry.arrival
+        cost = entry.cost
+        if cost:
+            self._cost += cost
+            service.cost += cost
+            self._sites[entry.source_site] += cost
+            if entry.destination_site != entry.source_site:
+                self._sites[entry.destination_site] += cost
+
+    def sites(self) -> dict[str, int]:
+        """What the messages cost that each site sent or got."""
+        return dict(self._sites)
+
+    def figures(self) -> dict[str, float]:
+        """All metrics; of what there is none, the mean is zero."""
+        services = self._services.values()
+        delays = [service.end - service.begin for service in services]
+        loads = list(self._sites.values())
+        return {
+            "messages": float(self._messages),
+            "cost": float(self._cost),
+            "services": float(len(services)),
+            "service_cost": self._cost / len(services) if services else 0.0,
+            "site_variation": pstdev(loads) / fmean(loads) if any(loads) else 0.0,
+            "subscription_cost": _mean([each.cost for each in services if each.kind == "subscribe"]),
+            "notification_cost": _mean([each.cost for each in services if each.kind == "publish"]),
+            "mean_delay": _mean(delays),
+            "longest_delay": float(max(delays, default=0)),
+        }
+
+
+def _mean(values: list[int]) -> float:
+    return fmean(values) if values else 0.0
