@@ -1,0 +1,124 @@
+"""Sweeps: all runs of experiments as a Spark job, each on some executor, none twice."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from typing import NamedTuple
+
+from pyspark.accumulators import Accumulator
+from pyspark.sql import DataFrame, SparkSession
+
+from palio.lab.study import Experiment, Measured, Results, Run, Setting
+from palio.lab.tally import METRICS
+from palio.lab.topology import Topology
+from palio.lab.work import Order, Outcome, play_all, results_file
+
+_RATE = 80_000.0
+"""Messages that a core plays in a second, about: only for how runs are put together."""
+_TASK = 2.0
+"""Seconds that a task should take at least: Spark needs a tenth of one for itself."""
+_PAUSE = 0.5
+"""Seconds between two looks at how far a sweep is."""
+
+
+class Swept(NamedTuple):
+    """What a sweep has done."""
+
+    done: int
+    skipped: int
+    """Runs that had been done before."""
+    failed: tuple[Outcome, ...]
+    seconds: float
+    """That all runs took together."""
+
+
+class Sweep(NamedTuple):
+    """Runs on a network, and the folder in which they leave their files; all executors have to share it."""
+
+    experiments: tuple[Experiment, ...]
+    network: Topology
+    out: str
+    keeps_traces: bool = False
+
+    def run(self, spark: SparkSession, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Swept:
+        """Play all runs whose files are not there yet; those that go wrong are told, and can be tried again.
+
+        The same runs give the same results, however they are spread. ``progress`` is told how many are done, and of how
+        many, from time to time.
+        """
+        runs = [run for experiment in self.experiments for run in experiment.runs()]
+        missing = [run for run in runs if not results_file(self.out, run).exists()]
+        skipped = len(runs) - len(missing)
+        progress(skipped, len(runs))
+        outcomes: list[Outcome] = []
+        if missing:
+            outcomes = self._play(spark, missing, lambda count: progress(skipped + count, len(runs)))
+        failed = tuple(outcome for outcome in outcomes if outcome.problem is not None)
+        return Swept(len(outcomes) - len(failed), skipped, failed, sum(outcome.seconds for outcome in outcomes))
+
+    def _play(self, spark: SparkSession, runs: Sequence[Run], progress: Callable[[int], None]) -> list[Outcome]:
+        context, tasks = spark.sparkContext, pack(runs)
+        played = context.accumulator(0)
+        order = Order(self.network, self.out, self.keeps_traces)
+        rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played))
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(rows.collect)
+            try:
+                while not wait([waiting], timeout=_PAUSE).done:
+                    progress(played.value)
+            except BaseException:
+                context.cancelAllJobs()  # somebody does not want to wait: what is done stays done
+                raise
+            return waiting.result()
+
+
+def _play_task(order: Order, played: Accumulator[int], runs: Sequence[Run]) -> Iterator[Outcome]:
+    for outcome in play_all(order, runs):
+        played.add(1)
+        yield outcome
+
+
+def pack(runs: Sequence[Run]) -> list[list[Run]]:
+    """Put runs together to tasks: the long ones first and alone, so that no core is left with one at the end."""
+    tasks: list[list[Run]] = []
+    size = _TASK
+    for run in sorted(runs, key=lambda run: (-_seconds(run.setting), run.name)):
+        if size >= _TASK:
+            tasks.append([])
+            size = 0.0
+        tasks[-1].append(run)
+        size += _seconds(run.setting)
+    return tasks
+
+
+def _seconds(setting: Setting) -> float:
+    """About how long a run takes."""
+    publications = setting.objects * setting.publications * setting.object_cycles
+    requests = setting.parties * setting.party_cycles * (2 + setting.notifications)
+    hops = {"ce": 1, "hs": 6}.get(setting.architecture, 2)
+    return 0.2 + (publications * hops + requests) / _RATE
+
+
+def runs_table(spark: SparkSession, out: str | os.PathLike[str]) -> DataFrame:
+    """A row a run that was done: experiment, setting, repetition, all metrics, the cost of each site, seconds."""
+    return spark.read.parquet(os.path.join(out, "runs"))  # noqa: PTH118 (it may be no local path)
+
+
+def traces_table(spark: SparkSession, out: str | os.PathLike[str]) -> DataFrame:
+    """A row a message of all runs whose traces were kept."""
+    return spark.read.parquet(os.path.join(out, "traces"))  # noqa: PTH118
+
+
+def measured(table: DataFrame) -> Results:
+    """What claims are judged by, from :func:`runs_table`."""
+    return Results(_measured(table))
+
+
+def _measured(table: DataFrame) -> Iterator[Measured]:
+    for row in table.collect():
+        setting = Setting(*(row[name] for name in Setting._fields))
+        run = Run(row["experiment"], setting, row["repetition"])
+        yield Measured(run, {name: row[name] for name in METRICS}, dict(row["sites"]))

@@ -1,0 +1,167 @@
+"""What workers do: play runs, and leave the figures, or the whole trace, in files.
+
+A file appears when all of it is written, so a run whose file is there was done.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from palio.errors import brief
+from palio.lab.play import Play
+from palio.lab.study import Run, Setting
+from palio.lab.tally import METRICS, Tally
+from palio.lab.topology import Topology
+from palio.sim.trace import Entry
+
+_ROWS = 100_000
+"""Messages of a trace that are written at once."""
+_SETTING_TYPES = {"architecture": pa.string()}
+RESULTS = pa.schema(
+    [
+        ("run", pa.string()),
+        *((name, _SETTING_TYPES.get(name, pa.int64())) for name in Setting._fields),
+        ("repetition", pa.int64()),
+        ("seed", pa.int64()),
+        *((name, pa.float64()) for name in METRICS),
+        ("sites", pa.map_(pa.string(), pa.float64())),
+        ("seconds", pa.float64()),
+    ]
+)
+"""A row a run: what it was, its figures, the cost of each site, and how long it took."""
+TRACE = pa.schema(
+    [
+        ("run", pa.string()),
+        ("type", pa.string()),
+        ("message_id", pa.int64()),
+        ("service_id", pa.int64()),
+        ("source_object", pa.string()),
+        ("source_site", pa.string()),
+        ("destination_object", pa.string()),
+        ("destination_site", pa.string()),
+        ("departure", pa.int64()),
+        ("arrival", pa.int64()),
+        ("cost", pa.int64()),
+    ]
+)
+"""A row a message, with the fields of the thesis."""
+
+
+class Order(NamedTuple):
+    """What a worker is to do."""
+
+    network: Topology
+    out: str
+    """A folder that all workers share."""
+    keeps_traces: bool
+
+
+class Outcome(NamedTuple):
+    """What has become of a run."""
+
+    run: str
+    seconds: float
+    problem: str | None = None
+
+
+def key_of(run: Run) -> str:
+    """A short name for files."""
+    return blake2b(run.name.encode(), digest_size=12).hexdigest()
+
+
+def results_file(out: str | os.PathLike[str], run: Run) -> Path:
+    """Where the figures of a run are, if it was done."""
+    return Path(out) / "runs" / f"experiment={run.experiment}" / f"{key_of(run)}.parquet"
+
+
+def trace_file(out: str | os.PathLike[str], run: Run) -> Path:
+    """Where the trace of a run is, if it was kept."""
+    return Path(out) / "traces" / f"experiment={run.experiment}" / f"{key_of(run)}.parquet"
+
+
+def play_all(order: Order, runs: Iterable[Run]) -> Iterator[Outcome]:
+    """Play runs one after the other; what goes wrong with one does not concern the others."""
+    for run in runs:
+        begin = perf_counter()
+        try:
+            _play(order, run)
+        except Exception as error:  # noqa: BLE001 (whatever it is, it is told)
+            yield Outcome(run.name, perf_counter() - begin, f"{type(error).__name__}: {brief(str(error))}")
+        else:
+            yield Outcome(run.name, perf_counter() - begin)
+
+
+def _play(order: Order, run: Run) -> None:
+    begin, tally = perf_counter(), Tally(order.network.names)
+    scenario = run.scenario(order.network)
+    if order.keeps_traces:
+        with _appearing(trace_file(order.out, run)) as path, _Trace(path, run) as trace:
+
+            def record(entry: Entry) -> None:
+                tally.add(entry)
+                trace.add(entry)
+
+            Play(scenario, run.seed, record).run()
+    else:
+        Play(scenario, run.seed, tally.add).run()
+    row = {
+        "run": run.name,
+        **run.setting._asdict(),
+        "repetition": run.repetition,
+        "seed": run.seed,
+        **tally.figures(),
+        "sites": list(tally.sites().items()),
+        "seconds": perf_counter() - begin,
+    }
+    with _appearing(results_file(order.out, run)) as path:
+        pq.write_table(pa.Table.from_pylist([row], RESULTS), path)
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[Path]:
+    """A file that is there when all of it is written, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+class _Trace:
+    """A trace that is being written."""
+
+    def __init__(self, path: Path, run: Run) -> None:
+        self._name = run.name
+        self._writer = pq.ParquetWriter(path, TRACE, compression="zstd")
+        self._entries: list[Entry] = []
+
+    def add(self, entry: Entry) -> None:
+        """One more message."""
+        self._entries.append(entry)
+        if len(self._entries) == _ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        entries, self._entries = self._entries, []
+        columns = [pa.array([self._name] * len(entries))]
+        columns += [pa.array([getattr(each, name) for each in entries]) for name in TRACE.names[1:]]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=TRACE))
+
+    def __enter__(self) -> _Trace:
+        return self
+
+    def __exit__(self, kind: object, *_rest: object) -> None:
+        if kind is None and self._entries:
+            self._write()
+        self._writer.close()

@@ -1,0 +1,113 @@
+"""Sweeps on Spark: every run once, whatever happens; metrics of traces as they are added up on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from palio.lab import metrics
+from palio.lab.play import Play
+from palio.lab.study import Experiment, Setting
+from palio.lab.sweep import Sweep, measured, pack, runs_table, traces_table
+from palio.lab.tally import METRICS
+from palio.lab.topology import TransitStub, transit_stub
+from palio.lab.work import key_of, results_file
+
+NETWORK = transit_stub(1, TransitStub(transit_nodes=2, stubs=1, stub_nodes=3))
+SETTINGS = tuple(
+    Setting(each, 2, 3, publications=2, notifications=2, object_cycles=1, party_cycles=1)
+    for each in ("ce", "hs", "as", "aa")
+)
+SMALL = Experiment("small", SETTINGS, 2)
+
+
+def test_every_run_is_done_once(session: SparkSession, tmp_path: Path) -> None:
+    told: list[tuple[int, int]] = []
+    half = Sweep((SMALL._replace(settings=SETTINGS[:2]),), NETWORK, str(tmp_path)).run(session)
+    assert (half.done, half.skipped, half.failed) == (4, 0, ())
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
+    assert len(files) == 4
+    sweep = Sweep((SMALL,), NETWORK, str(tmp_path))
+    whole = sweep.run(session, lambda done, count: told.append((done, count)))
+    assert (whole.done, whole.skipped, whole.failed) == (4, 4, ())
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+    assert told[0] == (4, 8)
+    assert all(count == 8 and done <= 8 for done, count in told)
+    again = sweep.run(session)
+    assert (again.done, again.skipped) == (0, 8)
+    assert not [path for path in tmp_path.rglob(".*") if path.name.endswith("parquet")]
+
+
+def test_results_do_not_depend_on_how_runs_are_spread(session: SparkSession, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        sweep = Sweep((SMALL,), NETWORK, str(tmp_path / name), keeps_traces=True)
+        if name == "other":  # one after the other
+            for setting in SETTINGS:
+                sweep._replace(experiments=(SMALL._replace(settings=(setting,)),)).run(session)
+        sweep.run(session)
+    one, other = (
+        {row["run"]: row.asDict() | {"seconds": 0} for row in runs_table(session, tmp_path / name).collect()}
+        for name in ("one", "other")
+    )
+    assert one == other
+    results = measured(runs_table(session, tmp_path / "one"))
+    assert len(results.values("small", "cost", architecture="as")) == 2
+    assert set(results.select("small")[0].sites) == set(NETWORK.names)
+
+
+def test_what_goes_wrong_is_told_and_tried_again(session: SparkSession, tmp_path: Path) -> None:
+    bad = Setting("as", -1, 3)
+    sweep = Sweep((SMALL._replace(settings=(*SETTINGS[:1], bad)),), NETWORK, str(tmp_path))
+    swept = sweep.run(session)
+    assert swept.done == 2
+    assert len(swept.failed) == 2
+    assert all("objects, number: -1 is below 0" in str(outcome.problem) for outcome in swept.failed)
+    assert "architecture=as" in swept.failed[0].run
+    assert len(sweep.run(session).failed) == 2
+
+
+def test_metrics_of_traces_are_those_that_are_added_up(session: SparkSession, tmp_path: Path) -> None:
+    Sweep((SMALL,), NETWORK, str(tmp_path), keeps_traces=True).run(session)
+    traces, runs = traces_table(session, tmp_path), runs_table(session, tmp_path)
+    figures = {row["run"]: row for row in metrics.figures(traces, len(NETWORK.names)).collect()}
+    added = {row["run"]: row for row in runs.collect()}
+    assert figures.keys() == added.keys()
+    for name, row in added.items():
+        assert {metric: figures[name][metric] for metric in METRICS} == pytest.approx(
+            {metric: row[metric] for metric in METRICS}
+        )
+    run = next(SMALL.runs())
+    entries = Play(run.scenario(NETWORK), run.seed).run()
+    mine = traces.where(traces["run"] == run.name)
+    assert mine.count() == len(entries)
+    total = metrics.totals(mine).collect()[0]
+    assert (total["messages"], total["cost"]) == (len(entries), sum(entry.cost for entry in entries))
+    sites = {row["site"]: row["cost"] for row in metrics.per_site(mine).collect()}
+    for site in NETWORK.names:
+        assert sites.get(site, 0) == sum(e.cost for e in entries if site in (e.source_site, e.destination_site))
+    links = {(row["one"], row["other"]): row["messages"] for row in metrics.per_link(mine).collect()}
+    assert sum(links.values()) == sum(entry.source_site != entry.destination_site for entry in entries)
+    types = {row["type"]: row["messages"] for row in metrics.per_type(mine).collect()}
+    assert types["publish"] == 4
+    services = {row["service_id"]: row for row in metrics.per_service(mine).collect()}
+    assert {services[entry.service_id]["kind"] for entry in entries} <= {
+        "advertise",
+        "publish",
+        "unadvertise",
+        "subscribe",
+        "unsubscribe",
+    }
+
+
+def test_long_runs_come_first_and_alone() -> None:
+    settings = [Setting("hs", 1_000, 10), Setting("as", 1, 1), Setting("ce", 1, 1), Setting("as", 1, 10_000)]
+    tasks = pack(list(Experiment("x", tuple(settings), 1).runs()))
+    assert [[run.setting.architecture for run in task] for task in tasks] == [["as"], ["hs"], ["as", "ce"]]
+
+
+def test_files_are_named_by_what_a_run_is() -> None:
+    one, other = list(SMALL.runs())[:2]
+    assert key_of(one) != key_of(other)
+    assert results_file("out", one).parts[:3] == ("out", "runs", "experiment=small")
