@@ -52,7 +52,11 @@ def test_results_do_not_depend_on_how_runs_are_spread(session: SparkSession, tmp
         for name in ("one", "other")
     )
     assert one == other
-    results = measured(runs_table(session, tmp_path / "one"))
+    results = measured(session, Sweep((SMALL,), NETWORK, str(tmp_path / "one")))
+    assert (
+        len(measured(session, Sweep((SMALL._replace(repetitions=1),), NETWORK, str(tmp_path / "one"))).select("small"))
+        == 4
+    )
     assert len(results.values("small", "cost", architecture="as")) == 2
     assert set(results.select("small")[0].sites) == set(NETWORK.names)
 

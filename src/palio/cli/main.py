@@ -10,6 +10,7 @@ from palio import __version__
 
 _COMMANDS = {
     "bench": "palio.cli.bench:bench",
+    "lab": "palio.cli.lab:lab",
     "match": "palio.cli.match:match",
     "sim": "palio.cli.sim:sim",
     "tour": "palio.cli.tour:tour",

@@ -112,9 +112,10 @@ def traces_table(spark: SparkSession, out: str | os.PathLike[str]) -> DataFrame:
     return spark.read.parquet(os.path.join(out, "traces"))  # noqa: PTH118
 
 
-def measured(table: DataFrame) -> Results:
-    """What claims are judged by, from :func:`runs_table`."""
-    return Results(_measured(table))
+def measured(spark: SparkSession, sweep: Sweep) -> Results:
+    """What claims are judged by: the runs of a sweep that were done, and no others that may be in the folder."""
+    wanted = {run for experiment in sweep.experiments for run in experiment.runs()}
+    return Results(each for each in _measured(runs_table(spark, sweep.out)) if each.run in wanted)
 
 
 def _measured(table: DataFrame) -> Iterator[Measured]:

@@ -1,0 +1,49 @@
+"""Claims and what our runs say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from palio.errors import CallerError, brief
+from palio.lab import siena
+from palio.lab.study import Claim, Experiment, MissingRunsError, Results, Study, Verdict
+
+STUDIES: dict[str, Study] = {study.name: study for study in siena.STUDIES}
+"""By name."""
+
+
+class Judged(NamedTuple):
+    """A claim with its verdict."""
+
+    study: str
+    claim: Claim
+    verdict: Verdict | None
+    """None if the grid does not have the runs that the claim is about."""
+
+
+def named(names: Sequence[str]) -> list[Study]:
+    """The studies of certain names; all of them if none is named."""
+    for name in names:
+        if name not in STUDIES:
+            raise CallerError(f"study: {brief(name)} is none of {', '.join(STUDIES)}")
+    return [STUDIES[name] for name in names or STUDIES]
+
+
+def experiments_of(studies: Sequence[Study], *, quick: bool) -> tuple[Experiment, ...]:
+    """What has to be run for some studies."""
+    wanted = {name for study in studies for name in study.experiments}
+    return tuple(each for each in siena.experiments(quick=quick) if each.name in wanted)
+
+
+def judge(studies: Sequence[Study], results: Results) -> list[Judged]:
+    """Ask the results about every claim."""
+    found = []
+    for study in studies:
+        for claim in study.claims:
+            try:
+                verdict: Verdict | None = claim.judge(results)
+            except MissingRunsError:
+                verdict = None
+            found.append(Judged(study.name, claim, verdict))
+    return found
