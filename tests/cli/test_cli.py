@@ -133,3 +133,12 @@ def test_bench_covering_refuses_nonsense(arguments: list[str], problem: str) -> 
     result = CliRunner().invoke(palio, ["bench", "covering", *arguments])
     assert result.exit_code == 2
     assert problem in " ".join(result.output.replace("│", "").split())
+
+
+def test_the_studies_are_listed() -> None:
+    listed = CliRunner().invoke(palio, ["lab", "list"])
+    assert listed.exit_code == 0
+    assert "siena-total-cost: What all messages cost" in listed.stdout
+    document = json.loads(CliRunner().invoke(palio, ["lab", "list", "--json"]).stdout)
+    assert sum(len(study["claims"]) for study in document["studies"]) == 21
+    assert all(claim["predicate"] for study in document["studies"] for claim in study["claims"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from palio.lab import metrics
+from palio.cli.main import palio
+from palio.lab import metrics, siena
 from palio.lab.play import Play
 from palio.lab.study import Experiment, Setting
 from palio.lab.sweep import Sweep, measured, pack, runs_table, traces_table
@@ -115,3 +118,44 @@ def test_files_are_named_by_what_a_run_is() -> None:
     one, other = list(SMALL.runs())[:2]
     assert key_of(one) != key_of(other)
     assert results_file("out", one).parts[:3] == ("out", "runs", "experiment=small")
+
+
+def test_verify_and_run_from_the_shell(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = tuple(
+        Setting(each, objects, parties, publications=2, notifications=2, object_cycles=1, party_cycles=1)
+        for each in siena.ARCHITECTURES
+        for objects in (1, 100)
+        for parties in (1, 200)
+    )
+    monkeypatch.setattr(siena, "experiments", lambda *, quick: (Experiment("siena", few, 1),))
+    monkeypatch.setattr(siena, "network", lambda: NETWORK)
+    out = ["--out", str(tmp_path), "--master", "local[2]"]
+    done = CliRunner().invoke(palio, ["lab", "run", "siena-site-load", *out, "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["done"] == len(few)
+    shown = CliRunner().invoke(palio, ["lab", "verify", "siena-site-load", "siena-notification-cost", *out, "--json"])
+    assert shown.exit_code == 0, shown.output
+    claims = json.loads(shown.stdout)["claims"]
+    assert {"study", "claim", "predicate", "figure", "holds"} <= claims[0].keys()
+    assert [claim["claim"] for claim in claims[:3]] == ["hierarchy-even-at-few", "peers-even-at-many", "worst-site"]
+    assert all(isinstance(claim["holds"], bool) and claim["figure"] for claim in claims[:3])
+    assert claims[-1] == claims[-1] | {"claim": "one-notification", "figure": None, "holds": None}
+    table = CliRunner().invoke(palio, ["lab", "verify", "siena-site-load", *out], terminal_width=200)
+    assert "of 3 claims hold" in table.stdout
+    again = CliRunner().invoke(palio, ["lab", "run", *out])
+    assert f"0 runs done, {len(few)} were done before, 0 failed" in again.stdout
+
+
+def test_what_is_no_study_is_refused(session: SparkSession) -> None:
+    refused = CliRunner().invoke(palio, ["lab", "run", "sienna"])
+    assert refused.exit_code == 1
+    assert "'sienna' is none of siena-total-cost" in refused.output
+
+
+def test_a_run_that_fails_is_told_in_the_shell(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(siena, "experiments", lambda *, quick: (Experiment("siena", (Setting("as", -1, 1),), 1),))
+    failed = CliRunner().invoke(palio, ["lab", "run", "--out", str(tmp_path)])
+    assert failed.exit_code == 1
+    assert "objects, number: -1 is below 0" in failed.stderr

@@ -18,7 +18,7 @@ _BROKEN = 1
 _OUT = "palio-lab"
 
 
-@click.group()
+@click.group(epilog="Example:  palio lab verify --quick")
 def lab() -> None:
     """Run the papers' studies again, and judge their claims."""
 

@@ -114,7 +114,9 @@ class Results:
 
     def settings(self, experiment: str, key: str) -> list[int]:
         """The values that a setting has in an experiment."""
-        return sorted({getattr(setting, key) for setting in self._runs.get(experiment, {})})
+        if experiment not in self._runs:
+            raise MissingRunsError(f"{experiment}: there is no run")
+        return sorted({getattr(setting, key) for setting in self._runs[experiment]})
 
     def values(self, experiment: str, metric: str, **where: object) -> list[float]:
         """A metric of runs that differ in nothing but repetition."""
