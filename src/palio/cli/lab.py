@@ -18,7 +18,7 @@ _BROKEN = 1
 _OUT = "palio-lab"
 
 
-@click.group(epilog="Example:  palio lab verify --quick")
+@click.group()
 def lab() -> None:
     """Run the papers' studies again, and judge their claims."""
 
