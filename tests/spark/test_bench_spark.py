@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pyarrow as pa
@@ -104,6 +105,13 @@ def test_limits_of_time(session: SparkSession) -> None:
     with pytest.raises(engines.OutOfReachError, match="too much"), engines.time_limit(session, 60):
         session.range(3).selectExpr("raise_error('too much')").collect()
     assert session.sparkContext.getLocalProperty("spark.jobGroup.id") is None
+
+
+def test_what_ends_too_late_does_not_count(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Event()
+    monkeypatch.setattr(session.sparkContext, "cancelJobGroup", lambda _group: told.set())
+    with pytest.raises(engines.OutOfReachError, match="more than 0 seconds"), engines.time_limit(session, 0):
+        assert told.wait(10)  # it is told to stop, and comes to its end all the same
 
 
 # -- events and timing -------------------------------------------------------------------------------------------------

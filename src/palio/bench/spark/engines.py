@@ -241,6 +241,7 @@ def time_limit(session: SparkSession, seconds: float) -> Iterator[None]:
     """Give up what Spark does in this block if it takes longer, or if Spark cannot do it."""
     context = session.sparkContext
     is_done, is_over = Event(), Event()
+    too_long = f"it takes more than {seconds:g} seconds"
 
     def watch() -> None:
         if is_done.wait(seconds):
@@ -260,7 +261,10 @@ def time_limit(session: SparkSession, seconds: float) -> Iterator[None]:
         raise
     except (Py4JError, PySparkException) as error:
         failure = str(error).strip().partition("\n")[0]
-        raise OutOfReachError(f"it takes more than {seconds:g} seconds" if is_over.is_set() else failure) from error
+        raise OutOfReachError(too_long if is_over.is_set() else failure) from error
+    else:
+        if is_over.is_set():  # it came to its end all the same, before it could be stopped
+            raise OutOfReachError(too_long)
     finally:
         is_done.set()
         watching.join()
