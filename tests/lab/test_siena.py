@@ -9,8 +9,9 @@ from typing import NamedTuple
 import pytest
 
 from palio.lab.estimates import estimate
-from palio.lab.siena import OBJECTS, PARTIES, STUDIES, experiments, network
+from palio.lab.siena import OBJECTS, PARTIES, STUDIES, experiments
 from palio.lab.study import Measured, MissingRunsError, Results, Run, Setting
+from palio.lab.topology import transit_stub
 
 CLAIMS = {claim.name: claim for study in STUDIES for claim in study.claims}
 
@@ -155,10 +156,10 @@ def test_grids() -> None:
     assert len(set(names)) == len(names)
     runs = [Run("siena", Setting(each, 10, 100), 3) for each in ("as", "hs")]
     assert runs[0].seed == runs[1].seed != runs[0]._replace(repetition=4).seed
-    hosts = [[(group.number, group.site) for group in run.scenario(network()).parties] for run in runs]
+    hosts = [[(group.number, group.site) for group in run.scenario(transit_stub(1)).parties] for run in runs]
     assert hosts[0] == hosts[1]
     assert sum(number for number, _ in hosts[0]) == 100
-    assert len(network().names) == 100
+    assert len(transit_stub(1).names) == 100
 
 
 def test_an_interval_holds_the_mean_of_most_samples() -> None:

@@ -16,16 +16,18 @@ def slowly(trace: list[Entry]) -> tuple[dict[str, float], dict[str, int]]:
     """The figures by their definitions alone."""
     services = {entry.service_id: [each for each in trace if each.service_id == entry.service_id] for entry in trace}
     costs = {number: sum(each.cost for each in group) for number, group in services.items()}
-    groups = services.values()
-    delays = [max(each.arrival for each in group) - min(each.departure for each in group) for group in groups]
+    times = {
+        number: max(each.arrival for each in group) - min(each.departure for each in group)
+        for number, group in services.items()
+    }
     sites = {
         site: sum(each.cost for each in trace if site in (each.source_site, each.destination_site))
         for site in NETWORK.names
     }
     total = sum(each.cost for each in trace)
 
-    def mean_of(kind: str) -> float:
-        found = [costs[number] for number, group in services.items() if group[0].type == kind]
+    def mean_of(kind: str, values: dict[int, int]) -> float:
+        found = [values[number] for number, group in services.items() if group[0].type == kind]
         return fmean(found) if found else 0.0
 
     figures = {
@@ -34,10 +36,12 @@ def slowly(trace: list[Entry]) -> tuple[dict[str, float], dict[str, int]]:
         "services": len(services),
         "service_cost": total / len(services),
         "site_variation": pstdev(sites.values()) / fmean(sites.values()),
-        "subscription_cost": mean_of("subscribe"),
-        "notification_cost": mean_of("publish"),
-        "mean_delay": fmean(delays),
-        "longest_delay": max(delays),
+        "subscription_cost": mean_of("subscribe", costs),
+        "notification_cost": mean_of("publish", costs),
+        "subscription_delay": mean_of("subscribe", times),
+        "publication_delay": mean_of("publish", times),
+        "mean_delay": fmean(times.values()),
+        "longest_delay": max(times.values()),
     }
     return figures, sites
 

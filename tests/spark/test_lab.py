@@ -11,9 +11,10 @@ from pyspark.sql import SparkSession
 
 from palio.cli.main import palio
 from palio.lab import metrics, siena
+from palio.lab.graph_files import write_dot
 from palio.lab.play import Play
 from palio.lab.study import Experiment, Setting
-from palio.lab.sweep import Sweep, measured, pack, runs_table, traces_table
+from palio.lab.sweep import Standing, Sweep, measured, pack, runs_table, traces_table
 from palio.lab.tally import METRICS
 from palio.lab.topology import TransitStub, transit_stub
 from palio.lab.work import key_of, results_file
@@ -27,17 +28,17 @@ SMALL = Experiment("small", SETTINGS, 2)
 
 
 def test_every_run_is_done_once(session: SparkSession, tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    told: list[Standing] = []
     half = Sweep((SMALL._replace(settings=SETTINGS[:2]),), NETWORK, str(tmp_path)).run(session)
     assert (half.done, half.skipped, half.failed) == (4, 0, ())
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.parquet")}
     assert len(files) == 4
     sweep = Sweep((SMALL,), NETWORK, str(tmp_path))
-    whole = sweep.run(session, lambda done, count: told.append((done, count)))
+    whole = sweep.run(session, told.append)
     assert (whole.done, whole.skipped, whole.failed) == (4, 4, ())
     assert {path: path.stat().st_mtime_ns for path in files} == files
-    assert told[0] == (4, 8)
-    assert all(count == 8 and done <= 8 for done, count in told)
+    assert (told[0], told[-1]) == (Standing(4, 8, 0.0), Standing(8, 8, 1.0))
+    assert all(4 <= each.done <= each.runs == 8 and 0 <= each.share <= 1 for each in told)
     again = sweep.run(session)
     assert (again.done, again.skipped) == (0, 8)
     assert not [path for path in tmp_path.rglob(".*") if path.name.endswith("parquet")]
@@ -45,7 +46,7 @@ def test_every_run_is_done_once(session: SparkSession, tmp_path: Path) -> None:
 
 def test_results_do_not_depend_on_how_runs_are_spread(session: SparkSession, tmp_path: Path) -> None:
     for name in ("one", "other"):
-        sweep = Sweep((SMALL,), NETWORK, str(tmp_path / name), keeps_traces=True)
+        sweep = Sweep((SMALL,), NETWORK, str(tmp_path / name), longest_trace=1_000)
         if name == "other":  # one after the other
             for setting in SETTINGS:
                 sweep._replace(experiments=(SMALL._replace(settings=(setting,)),)).run(session)
@@ -76,7 +77,7 @@ def test_what_goes_wrong_is_told_and_tried_again(session: SparkSession, tmp_path
 
 
 def test_metrics_of_traces_are_those_that_are_added_up(session: SparkSession, tmp_path: Path) -> None:
-    Sweep((SMALL,), NETWORK, str(tmp_path), keeps_traces=True).run(session)
+    Sweep((SMALL,), NETWORK, str(tmp_path), longest_trace=1_000).run(session)
     traces, runs = traces_table(session, tmp_path), runs_table(session, tmp_path)
     figures = {row["run"]: row for row in metrics.figures(traces, len(NETWORK.names)).collect()}
     added = {row["run"]: row for row in runs.collect()}
@@ -108,6 +109,34 @@ def test_metrics_of_traces_are_those_that_are_added_up(session: SparkSession, tm
     }
 
 
+def test_a_trace_that_is_too_long_is_left_out_as_a_whole(session: SparkSession, tmp_path: Path) -> None:
+    run = next(SMALL.runs())
+    messages = len(Play(run.scenario(NETWORK), run.seed).run())
+    one = (Experiment("small", SETTINGS[:1], 1),)
+    for longest, kept in ((messages - 1, 0), (messages, messages)):
+        sweep = Sweep(one, NETWORK, str(tmp_path / str(longest)), longest)
+        assert sweep.run(session).done == 1
+        assert traces_table(session, sweep.out).count() == kept
+        assert runs_table(session, sweep.out).collect()[0]["messages"] == messages
+        assert sweep.run(session).skipped == 1
+
+
+def test_traces_that_are_wanted_later_are_made_later(session: SparkSession, tmp_path: Path) -> None:
+    sweep = Sweep((SMALL,), NETWORK, str(tmp_path))
+    assert sweep.run(session).done == 8
+    assert sweep._replace(longest_trace=1_000).run(session).done == 8
+    assert traces_table(session, tmp_path).select("run").distinct().count() == 8
+
+
+def test_another_network_is_another_study(session: SparkSession, tmp_path: Path) -> None:
+    usual = Sweep((SMALL,), NETWORK, str(tmp_path))
+    poisson = Sweep((SMALL.under("other", is_poisson=True),), NETWORK, str(tmp_path))
+    assert usual.run(session).done == poisson.run(session).done == 8
+    costs = [measured(session, sweep).values("small", "cost", architecture="as") for sweep in (usual, poisson)]
+    assert costs[0] != costs[1]
+    assert {row["network"] for row in runs_table(session, tmp_path).collect()} == {"transit-stub:1", "other"}
+
+
 def test_long_runs_come_first_and_alone() -> None:
     settings = [Setting("hs", 1_000, 10), Setting("as", 1, 1), Setting("ce", 1, 1), Setting("as", 1, 10_000)]
     tasks = pack(list(Experiment("x", tuple(settings), 1).runs()))
@@ -128,7 +157,6 @@ def test_verify_and_run_from_the_shell(session: SparkSession, tmp_path: Path, mo
         for parties in (1, 200)
     )
     monkeypatch.setattr(siena, "experiments", lambda *, quick: (Experiment("siena", few, 1),))
-    monkeypatch.setattr(siena, "network", lambda: NETWORK)
     out = ["--out", str(tmp_path), "--master", "local[2]"]
     done = CliRunner().invoke(palio, ["lab", "run", "siena-site-load", *out, "--json"])
     assert done.exit_code == 0, done.output
@@ -159,3 +187,14 @@ def test_a_run_that_fails_is_told_in_the_shell(
     failed = CliRunner().invoke(palio, ["lab", "run", "--out", str(tmp_path)])
     assert failed.exit_code == 1
     assert "objects, number: -1 is below 0" in failed.stderr
+    unjudged = CliRunner().invoke(palio, ["lab", "verify", "--out", str(tmp_path)])
+    assert unjudged.exit_code == 1
+    assert "1 runs failed; claims are judged by all" in unjudged.stderr
+
+
+def test_claims_are_not_judged_on_networks_of_another_size(session: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "small.dot"
+    path.write_text(write_dot(NETWORK))
+    refused = CliRunner().invoke(palio, ["lab", "verify", "--network", str(path), "--out", str(tmp_path)])
+    assert refused.exit_code == 1
+    assert "the claims are about 100 sites, and it has 8" in refused.stderr

@@ -59,10 +59,15 @@ def per_service(traces: DataFrame) -> DataFrame:
 def figures(traces: DataFrame, sites: int) -> DataFrame:
     """The metrics of :mod:`palio.lab.tally`, a row a run; ``sites`` counts also those without messages."""
     services = per_service(traces)
-    of_kind = {"subscription_cost": "subscribe", "notification_cost": "publish"}
+    of_kind = {
+        "subscription_cost": ("subscribe", "cost"),
+        "notification_cost": ("publish", "cost"),
+        "subscription_delay": ("subscribe", "delay"),
+        "publication_delay": ("publish", "delay"),
+    }
     means = [
-        f.coalesce(f.avg(f.when(f.col("kind") == kind, f.col("cost"))), f.lit(0.0)).alias(name)
-        for name, kind in of_kind.items()
+        f.coalesce(f.avg(f.when(f.col("kind") == kind, f.col(what))), f.lit(0.0)).alias(name)
+        for name, (kind, what) in of_kind.items()
     ]
     by_service = services.groupBy("run").agg(
         f.sum("messages").cast("double").alias("messages"),

@@ -10,19 +10,11 @@ from __future__ import annotations
 from palio.lab import siena_claims as claims
 from palio.lab.siena_claims import ARCHITECTURES, SITES
 from palio.lab.study import Claim, Experiment, Setting, Study
-from palio.lab.topology import Topology, transit_stub
 
-NETWORK_SEED = 1
-"""Of the transit-stub network of all studies."""
 OBJECTS = (1, 10, 100, 1_000)
 PARTIES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000)
 QUICK_OBJECTS = (1, 10, 100)
 QUICK_PARTIES = (1, 10, 100, 1_000, 10_000)
-
-
-def network() -> Topology:
-    """The one network."""
-    return transit_stub(NETWORK_SEED)
 
 
 def experiments(*, quick: bool) -> tuple[Experiment, ...]:
@@ -201,5 +193,6 @@ STUDIES = (
             ),
         ),
     ),
+    Study("siena-delay", "How long it takes until a publication has arrived everywhere", ("siena",), ()),
 )
-"""Every study of the wide-area event service, but for delays, of which the papers claim nothing."""
+"""Every study of the wide-area event service; of delays the papers claim nothing."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from palio.errors import CallerError
 from palio.lab.estimates import Estimate, estimate
+from palio.lab.networks import USUAL_NETWORK
 from palio.lab.scenario import Delay, Objects, Parties, Scenario, Specification, expand
 from palio.lab.topology import Topology
 
@@ -27,6 +28,10 @@ class Setting(NamedTuple):
     party_cycles: int = 10
     pause: int = 2250
     """The middle of the times between two publications; they are drawn from a ninth of it on either side."""
+    is_poisson: bool = False
+    """Whether publications come at random times instead, so far apart on average."""
+    network: str = USUAL_NETWORK
+    """As :func:`palio.lab.networks.named` knows it."""
 
 
 class Run(NamedTuple):
@@ -51,17 +56,12 @@ class Run(NamedTuple):
     def scenario(self, network: Topology) -> Scenario:
         """What is played."""
         setting, spread = self.setting, self.setting.pause // 9
+        pause = Delay(setting.pause - spread, setting.pause + spread)
+        if setting.is_poisson:
+            pause = Delay(setting.pause, is_poisson=True)
         specification = Specification(
             setting.architecture,
-            (
-                Objects(
-                    "A",
-                    setting.objects,
-                    setting.publications,
-                    Delay(setting.pause - spread, setting.pause + spread),
-                    setting.object_cycles,
-                ),
-            ),
+            (Objects("A", setting.objects, setting.publications, pause, setting.object_cycles),),
             (Parties("A", setting.parties, setting.party_cycles, Delay(2000, 2500), setting.notifications),),
         )
         return expand(specification, network, Random(self.seed))
@@ -73,6 +73,15 @@ class Experiment(NamedTuple):
     name: str
     settings: tuple[Setting, ...]
     repetitions: int
+
+    def under(self, network: str, *, is_poisson: bool) -> Experiment:
+        """The same in another network, or with publications at random times.
+
+        >>> Experiment("x", (Setting("as", 1, 10),), 3).under("waxman:1", is_poisson=True).settings[0].network
+        'waxman:1'
+        """
+        settings = (each._replace(network=network, is_poisson=is_poisson) for each in self.settings)
+        return self._replace(settings=tuple(settings))
 
     def runs(self) -> Iterator[Run]:
         """All of them."""

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from palio.lab.study import Experiment, Measured, Results, Run, Setting
 from palio.lab.tally import METRICS
 from palio.lab.topology import Topology
-from palio.lab.work import Order, Outcome, play_all, results_file
+from palio.lab.work import Order, Outcome, play_all, results_file, trace_file
 
 _RATE = 80_000.0
 """Messages that a core plays in a second, about: only for how runs are put together."""
@@ -35,49 +35,72 @@ class Swept(NamedTuple):
     """That all runs took together."""
 
 
+class Standing(NamedTuple):
+    """How far a sweep is."""
+
+    done: int
+    """Runs, those included that had been done before."""
+    runs: int
+    share: float
+    """Of the work that there was to do at the beginning: runs differ much in length."""
+
+
 class Sweep(NamedTuple):
     """Runs on a network, and the folder in which they leave their files; all executors have to share it."""
 
     experiments: tuple[Experiment, ...]
     network: Topology
     out: str
-    keeps_traces: bool = False
+    longest_trace: int = 0
+    """Messages of a trace that is kept, too; zero keeps none."""
 
-    def run(self, spark: SparkSession, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Swept:
+    def run(self, spark: SparkSession, progress: Callable[[Standing], None] = lambda _standing: None) -> Swept:
         """Play all runs whose files are not there yet; those that go wrong are told, and can be tried again.
 
-        The same runs give the same results, however they are spread. ``progress`` is told how many are done, and of how
-        many, from time to time.
+        The same runs give the same results, however they are spread. ``progress`` is told how far it is from time to
+        time.
         """
         runs = [run for experiment in self.experiments for run in experiment.runs()]
-        missing = [run for run in runs if not results_file(self.out, run).exists()]
+        missing = [run for run in runs if not self._is_done(run)]
         skipped = len(runs) - len(missing)
-        progress(skipped, len(runs))
+        progress(Standing(skipped, len(runs), 0.0 if missing else 1.0))
         outcomes: list[Outcome] = []
         if missing:
-            outcomes = self._play(spark, missing, lambda count: progress(skipped + count, len(runs)))
+            outcomes = self._play(
+                spark, missing, lambda count, share: progress(Standing(skipped + count, len(runs), share))
+            )
         failed = tuple(outcome for outcome in outcomes if outcome.problem is not None)
         return Swept(len(outcomes) - len(failed), skipped, failed, sum(outcome.seconds for outcome in outcomes))
 
-    def _play(self, spark: SparkSession, runs: Sequence[Run], progress: Callable[[int], None]) -> list[Outcome]:
+    def _is_done(self, run: Run) -> bool:
+        files = [results_file(self.out, run)] + [trace_file(self.out, run)] * bool(self.longest_trace)
+        return all(file.exists() for file in files)
+
+    def _play(self, spark: SparkSession, runs: Sequence[Run], progress: Callable[[int, float], None]) -> list[Outcome]:
         context, tasks = spark.sparkContext, pack(runs)
-        played = context.accumulator(0)
-        order = Order(self.network, self.out, self.keeps_traces)
-        rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played))
+        played, work = context.accumulator(0), context.accumulator(0.0)
+        whole = sum(_seconds(run.setting) for run in runs)
+        order = Order(self.network, self.out, self.longest_trace)
+        rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played, work))
         with ThreadPoolExecutor(1) as thread:
             waiting = thread.submit(rows.collect)
             try:
                 while not wait([waiting], timeout=_PAUSE).done:
-                    progress(played.value)
+                    progress(played.value, work.value / whole)
             except BaseException:
                 context.cancelAllJobs()  # somebody does not want to wait: what is done stays done
                 raise
-            return waiting.result()
+            outcomes = waiting.result()
+        progress(len(outcomes), 1.0)
+        return outcomes
 
 
-def _play_task(order: Order, played: Accumulator[int], runs: Sequence[Run]) -> Iterator[Outcome]:
-    for outcome in play_all(order, runs):
+def _play_task(
+    order: Order, played: Accumulator[int], work: Accumulator[float], runs: Sequence[Run]
+) -> Iterator[Outcome]:
+    for run, outcome in zip(runs, play_all(order, runs), strict=True):
         played.add(1)
+        work.add(_seconds(run.setting))
         yield outcome
 
 

@@ -15,6 +15,8 @@ METRICS = (
     "site_variation",
     "subscription_cost",
     "notification_cost",
+    "subscription_delay",
+    "publication_delay",
     "mean_delay",
     "longest_delay",
 )
@@ -81,6 +83,8 @@ class Tally:
             "site_variation": pstdev(loads) / fmean(loads) if any(loads) else 0.0,
             "subscription_cost": _mean([each.cost for each in services if each.kind == "subscribe"]),
             "notification_cost": _mean([each.cost for each in services if each.kind == "publish"]),
+            "subscription_delay": _mean([each.end - each.begin for each in services if each.kind == "subscribe"]),
+            "publication_delay": _mean([each.end - each.begin for each in services if each.kind == "publish"]),
             "mean_delay": _mean(delays),
             "longest_delay": float(max(delays, default=0)),
         }

@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.lab import siena
+from palio.lab.siena_claims import SITES
 from palio.lab.study import Claim, Experiment, MissingRunsError, Results, Study, Verdict
+from palio.lab.topology import Topology
 
 STUDIES: dict[str, Study] = {study.name: study for study in siena.STUDIES}
 """By name."""
@@ -34,6 +36,13 @@ def experiments_of(studies: Sequence[Study], *, quick: bool) -> tuple[Experiment
     """What has to be run for some studies."""
     wanted = {name for study in studies for name in study.experiments}
     return tuple(each for each in siena.experiments(quick=quick) if each.name in wanted)
+
+
+def check_network(network: Topology) -> None:
+    """Refuse a network of a size that the claims are not about."""
+    sites = len(network.names)
+    if sites != SITES:
+        raise CallerError(f"network: the claims are about {SITES} sites, and it has {sites}; runs alone can be made")
 
 
 def judge(studies: Sequence[Study], results: Results) -> list[Judged]:

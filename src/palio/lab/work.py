@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from palio.errors import brief
 from palio.lab.play import Play
+from palio.lab.scenario import Scenario
 from palio.lab.study import Run, Setting
 from palio.lab.tally import METRICS, Tally
 from palio.lab.topology import Topology
@@ -25,7 +26,7 @@ from palio.sim.trace import Entry
 
 _ROWS = 100_000
 """Messages of a trace that are written at once."""
-_SETTING_TYPES = {"architecture": pa.string()}
+_SETTING_TYPES = {"architecture": pa.string(), "is_poisson": pa.bool_(), "network": pa.string()}
 RESULTS = pa.schema(
     [
         ("run", pa.string()),
@@ -62,7 +63,8 @@ class Order(NamedTuple):
     network: Topology
     out: str
     """A folder that all workers share."""
-    keeps_traces: bool
+    longest_trace: int
+    """Messages; of runs with more there are figures, but no trace."""
 
 
 class Outcome(NamedTuple):
@@ -84,7 +86,7 @@ def results_file(out: str | os.PathLike[str], run: Run) -> Path:
 
 
 def trace_file(out: str | os.PathLike[str], run: Run) -> Path:
-    """Where the trace of a run is, if it was kept."""
+    """Where the trace of a run is, if it was to be kept; without rows if it was too long for that."""
     return Path(out) / "traces" / f"experiment={run.experiment}" / f"{key_of(run)}.parquet"
 
 
@@ -100,19 +102,29 @@ def play_all(order: Order, runs: Iterable[Run]) -> Iterator[Outcome]:
             yield Outcome(run.name, perf_counter() - begin)
 
 
-def _play(order: Order, run: Run) -> None:
-    begin, tally = perf_counter(), Tally(order.network.names)
-    scenario = run.scenario(order.network)
-    if order.keeps_traces:
-        with _appearing(trace_file(order.out, run)) as path, _Trace(path, run) as trace:
+def played(scenario: Scenario, seed: int, trace: TraceFile | None = None) -> Tally:
+    """Play a scenario and add it up, and keep its trace in a file, if there is one."""
+    tally = Tally(scenario.topology.names)
+    if trace is None:
+        Play(scenario, seed, tally.add).run()
+    else:
+        with trace:
 
             def record(entry: Entry) -> None:
                 tally.add(entry)
                 trace.add(entry)
 
-            Play(scenario, run.seed, record).run()
+            Play(scenario, seed, record).run()
+    return tally
+
+
+def _play(order: Order, run: Run) -> None:
+    begin, scenario = perf_counter(), run.scenario(order.network)
+    if order.longest_trace:
+        with _appearing(trace_file(order.out, run)) as path:
+            tally = played(scenario, run.seed, TraceFile(path, run.name, order.longest_trace))
     else:
-        Play(scenario, run.seed, tally.add).run()
+        tally = played(scenario, run.seed)
     row = {
         "run": run.name,
         **run.setting._asdict(),
@@ -138,19 +150,31 @@ def _appearing(path: Path) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-class _Trace:
-    """A trace that is being written."""
+class TraceFile:
+    """A trace that is being written, and given up when it gets too long."""
 
-    def __init__(self, path: Path, run: Run) -> None:
-        self._name = run.name
+    def __init__(self, path: Path, name: str, longest: int) -> None:
+        self._name, self._path = name, path
+        self._room = longest
         self._writer = pq.ParquetWriter(path, TRACE, compression="zstd")
         self._entries: list[Entry] = []
 
     def add(self, entry: Entry) -> None:
         """One more message."""
+        if not self._room:
+            self._give_up()
+        self._room -= 1
+        if self._room < 0:
+            return
         self._entries.append(entry)
         if len(self._entries) == _ROWS:
             self._write()
+
+    def _give_up(self) -> None:
+        """What is there goes: a part of a trace could be taken for the whole."""
+        self._entries.clear()
+        self._writer.close()
+        self._writer = pq.ParquetWriter(self._path, TRACE, compression="zstd")
 
     def _write(self) -> None:
         entries, self._entries = self._entries, []
@@ -158,7 +182,7 @@ class _Trace:
         columns += [pa.array([getattr(each, name) for each in entries]) for name in TRACE.names[1:]]
         self._writer.write_table(pa.Table.from_arrays(columns, schema=TRACE))
 
-    def __enter__(self) -> _Trace:
+    def __enter__(self) -> TraceFile:
         return self
 
     def __exit__(self, kind: object, *_rest: object) -> None:
