@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
@@ -10,6 +11,7 @@ import pytest
 
 from palio.lab.estimates import estimate
 from palio.lab.siena import OBJECTS, PARTIES, STUDIES, experiments
+from palio.lab.siena_claims import ARCHITECTURES, SITES
 from palio.lab.study import Measured, MissingRunsError, Results, Run, Setting
 from palio.lab.topology import transit_stub
 
@@ -154,12 +156,26 @@ def test_grids() -> None:
     assert [each.name for each in full] == [each.name for each in quick]
     names = [run.name for experiment in full for run in experiment.runs()]
     assert len(set(names)) == len(names)
-    runs = [Run("siena", Setting(each, 10, 100), 3) for each in ("as", "hs")]
-    assert runs[0].seed == runs[1].seed != runs[0]._replace(repetition=4).seed
-    hosts = [[(group.number, group.site) for group in run.scenario(transit_stub(1)).parties] for run in runs]
-    assert hosts[0] == hosts[1]
-    assert sum(number for number, _ in hosts[0]) == 100
-    assert len(transit_stub(1).names) == 100
+    assert len(transit_stub(1).names) == SITES
+
+
+def test_settings_are_compared_in_the_same_situation() -> None:
+    network = transit_stub(1)
+
+    def hosts(setting: Setting, repetition: int = 3) -> tuple[Counter[str], Counter[str]]:
+        made = Run("siena", setting, repetition).scenario(network)
+        objects, parties = (Counter({each.site: each.number for each in some}) for some in (made.objects, made.parties))
+        return objects, parties
+
+    objects, parties = hosts(Setting("as", 10, 100))
+    assert (objects.total(), parties.total()) == (10, 100)
+    for architecture in ARCHITECTURES:
+        assert hosts(Setting(architecture, 10, 100, publications=5, notifications=3)) == (objects, parties)
+    assert hosts(Setting("as", 10, 100), 4) != (objects, parties)
+    more_objects, more_parties = hosts(Setting("as", 20, 300))
+    assert objects < more_objects
+    assert parties < more_parties
+    assert Run("siena", Setting("as", 10, 100, network="other"), 3).seed != Run("siena", Setting("as", 10, 100), 3).seed
 
 
 def test_an_interval_holds_the_mean_of_most_samples() -> None:

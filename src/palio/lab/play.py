@@ -79,7 +79,7 @@ class Play(TracedCluster):
     >>> from palio.lab.topology import Cable, Topology
     >>> line = Topology(("s0", "s1"), (Cable("s0", "s1", 3),))
     >>> specification = Specification("as", (Objects("A", 1, 2, Delay(100), 1),), (Parties("A", 1, 1, Delay(0), 2),))
-    >>> trace = Play(expand(specification, line, Random(3)), 1).run()
+    >>> trace = Play(expand(specification, line, Random(4)), 1).run()
     >>> [entry.type for entry in trace if entry.cost]
     ['subscribe', 'notification', 'notification', 'unsubscribe']
     """

@@ -125,12 +125,14 @@ def expand(specification: Specification, topology: Topology, random: Random) -> 
     """Place servers by the architecture, objects and parties at random.
 
     A centralized server is at a random site; else there is one at each, connected along the minimal spanning tree from
-    the first site, or, in a generic network, wherever there is a link.
+    the first site, or, in a generic network, wherever there is a link. With the same ``random`` the first objects, and
+    the first parties, are at the same sites, whatever the architecture and however many more there are.
     """
     check_specification(specification)
+    for_server, for_objects, for_parties = (Random(random.getrandbits(64)) for _ in range(3))
     architecture = specification.architecture
     if architecture == "ce":
-        server = random.choice(topology.names)
+        server = for_server.choice(topology.names)
         servers: tuple[str, ...] = (server,)
         links: tuple[tuple[str, str], ...] = ()
         at = dict.fromkeys(topology.names, server)
@@ -141,9 +143,9 @@ def expand(specification: Specification, topology: Topology, random: Random) -> 
         else:
             links = tuple(topology.tree().items())
     objects = [
-        ObjectGroup(count, site, at[site], each.event, each.cycles, each.publications, each.delay.settle(random))
+        ObjectGroup(count, site, at[site], each.event, each.cycles, each.publications, each.delay.settle(for_objects))
         for each in specification.objects
-        for site, count in _scatter(each.number, topology, random).items()
+        for site, count in _scatter(each.number, topology, for_objects).items()
     ]
     parties = [
         PartyGroup(
@@ -152,12 +154,12 @@ def expand(specification: Specification, topology: Topology, random: Random) -> 
             at[site],
             each.pattern,
             each.cycles,
-            each.initial.draw(random),
+            each.initial.draw(for_parties),
             each.notifications,
-            None if each.time is None else each.time.settle(random),
+            None if each.time is None else each.time.settle(for_parties),
         )
         for each in specification.parties
-        for site, count in _scatter(each.number, topology, random).items()
+        for site, count in _scatter(each.number, topology, for_parties).items()
     ]
     return Scenario(topology, architecture, servers, links, tuple(objects), tuple(parties))
 

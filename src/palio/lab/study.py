@@ -49,9 +49,13 @@ class Run(NamedTuple):
 
     @property
     def seed(self) -> int:
-        """The same for all architectures, so that they are compared in the same situation."""
-        alike = self._replace(setting=self.setting._replace(architecture=""))
-        return int.from_bytes(blake2b(alike.name.encode(), digest_size=8).digest(), "big") >> 1
+        """The same in all settings on one network, so that they are compared in the same situation.
+
+        Of repetitions with the same number the objects of one are among the objects of another that has more of them,
+        at the same sites; and the parties likewise.
+        """
+        alike = f"{self.setting.network} {self.repetition}"
+        return int.from_bytes(blake2b(alike.encode(), digest_size=8).digest(), "big") >> 1
 
     def scenario(self, network: Topology) -> Scenario:
         """What is played."""

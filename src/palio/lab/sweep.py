@@ -120,9 +120,10 @@ def pack(runs: Sequence[Run]) -> list[list[Run]]:
 def _seconds(setting: Setting) -> float:
     """About how long a run takes."""
     publications = setting.objects * setting.publications * setting.object_cycles
-    requests = setting.parties * setting.party_cycles * (2 + setting.notifications)
+    deliveries = setting.parties * min(setting.party_cycles * setting.notifications, publications)
+    requests = 2 * setting.parties * setting.party_cycles
     hops = {"ce": 1, "hs": 6}.get(setting.architecture, 2)
-    return 0.2 + (publications * hops + requests) / _RATE
+    return 0.2 + (publications * hops + deliveries + requests) / _RATE
 
 
 def runs_table(spark: SparkSession, out: str | os.PathLike[str]) -> DataFrame:
