@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # the help must not wait for Spark
     from palio.lab.verify import Judged
 
 _BROKEN = 1
-_OUT = "palio-lab"
+_RUNS = "palio-lab"
 
 
 @click.group()
@@ -23,25 +23,25 @@ def lab() -> None:
     """Run the papers' studies again, and judge their claims."""
 
 
-_options = [
+_common = [
     click.argument("studies", nargs=-1, metavar="[STUDY]..."),
     click.option("--quick", is_flag=True, help="A smaller grid: minutes instead of hours."),
     click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
-    click.option(
-        "--out", default=_OUT, show_default=True, help="A folder for results, which all workers share; goes on there."
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
 ]
+_results = click.option(
+    "--out", default=_RUNS, show_default=True, help="A folder for results, which all workers share; goes on there."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
-def _with_options(command: click.decorators.FC) -> click.decorators.FC:
-    for option in reversed(_options):
+def _with_common(command: click.decorators.FC) -> click.decorators.FC:
+    for option in reversed(_common):
         command = option(command)
     return command
 
 
 @lab.command("list", epilog="Example:  palio lab list --json")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@_json
 def list_(as_json: bool) -> None:
     """List the studies, with their experiments and claims."""
     from palio.lab.verify import STUDIES
@@ -58,7 +58,7 @@ def list_(as_json: bool) -> None:
             }
             for study in STUDIES.values()
         ]
-        click.echo(msgspec.json.format(msgspec.json.encode({"studies": studies}), indent=2))
+        _print_json({"studies": studies})
         return
     for study in STUDIES.values():
         click.echo(f"{study.name}: {study.title}")
@@ -67,7 +67,9 @@ def list_(as_json: bool) -> None:
 
 
 @lab.command(epilog="Example:  palio lab run siena-total-cost --quick --out results")
-@_with_options
+@_with_common
+@_results
+@_json
 @click.option("--traces", is_flag=True, help="Keep the trace of every run, too, as Parquet.")
 def run(  # noqa: PLR0913, PLR0917 (as many as options)
     studies: tuple[str, ...], quick: bool, master: str, out: str, as_json: bool, traces: bool
@@ -78,7 +80,7 @@ def run(  # noqa: PLR0913, PLR0917 (as many as options)
 
         swept, _ = _sweep(named(studies), quick, master, out, traces=traces)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(swept._asdict()), indent=2))
+        _print_json(swept._asdict())
     else:
         click.echo(f"{swept.done:,} runs done, {swept.skipped:,} were done before, {len(swept.failed):,} failed")
     if swept.failed:
@@ -86,7 +88,9 @@ def run(  # noqa: PLR0913, PLR0917 (as many as options)
 
 
 @lab.command(epilog="Example:  palio lab verify --quick --json")
-@_with_options
+@_with_common
+@_results
+@_json
 def verify(studies: tuple[str, ...], quick: bool, master: str, out: str, as_json: bool) -> None:
     """Run what is missing, and judge every claim: the paper's words, the predicate, our figure, whether it holds."""
     with errors_in_a_line():
@@ -96,20 +100,37 @@ def verify(studies: tuple[str, ...], quick: bool, master: str, out: str, as_json
         _, results = _sweep(chosen, quick, master, out)
         judged = judge(chosen, results)
     if as_json:
-        claims = [
-            {
-                "study": each.study,
-                "claim": each.claim.name,
-                "words": each.claim.words,
-                "predicate": each.claim.predicate,
-                "figure": each.verdict and each.verdict.figure,
-                "holds": each.verdict and each.verdict.holds,
-            }
-            for each in judged
-        ]
-        click.echo(msgspec.json.format(msgspec.json.encode({"claims": claims}), indent=2))
+        _print_json({"claims": [each.document() for each in judged]})
     else:
         _print(judged)
+
+
+@lab.command(epilog="Example:  palio lab report siena-total-cost --quick --out report")
+@_with_common
+@click.option("--runs", default=_RUNS, show_default=True, help="The folder of results, which all workers share.")
+@click.option("--out", default="palio-report", show_default=True, help="A folder for the report.")
+@_json
+def report(  # noqa: PLR0913, PLR0917 (as many as options)
+    studies: tuple[str, ...], quick: bool, master: str, runs: str, out: str, as_json: bool
+) -> None:
+    """Run what is missing, and write a page about studies: figures, claims, parameters; with the data beside it."""
+    with errors_in_a_line():
+        from palio.lab.report import Report
+        from palio.lab.verify import experiments_of, judge, named, summary
+
+        chosen = named(studies)
+        _, results = _sweep(chosen, quick, master, runs)
+        judged = judge(chosen, results)
+        written = Report(tuple(chosen), experiments_of(chosen, quick=quick), results, tuple(judged), quick).write(out)
+    if as_json:
+        claims = [each.document() for each in judged]
+        _print_json({"report": str(written.page), "figures": [str(path) for path in written.figures], "claims": claims})
+    else:
+        click.echo(f"{written.page}: {len(written.figures)} figures, {summary(judged)}")
+
+
+def _print_json(document: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
 
 
 def _sweep(studies: list[Study], quick: bool, master: str, out: str, *, traces: bool = False) -> tuple[Swept, Results]:
@@ -150,6 +171,8 @@ def _print(judged: list[Judged]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from palio.lab.verify import summary
+
     table = Table(box=box.SIMPLE_HEAD, show_lines=True)
     for name in ("study", "claim", "predicate", "figure", "holds"):
         table.add_column(name)
@@ -158,6 +181,4 @@ def _print(judged: list[Judged]) -> None:
         answer = "not in this grid" if verdict is None else "yes" if verdict.holds else "no"
         table.add_row(each.study, each.claim.words, each.claim.predicate, verdict.figure if verdict else "", answer)
     Console().print(table)
-    holding = sum(each.verdict is not None and each.verdict.holds for each in judged)
-    counted = sum(each.verdict is not None for each in judged)
-    click.echo(f"{holding} of {counted} claims hold")
+    click.echo(summary(judged))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.lab import siena
@@ -20,6 +20,23 @@ class Judged(NamedTuple):
     claim: Claim
     verdict: Verdict | None
     """None if the grid does not have the runs that the claim is about."""
+
+    def document(self) -> dict[str, Any]:
+        """The paper's words, the predicate, our figure, whether it holds."""
+        return {
+            "study": self.study,
+            "claim": self.claim.name,
+            "words": self.claim.words,
+            "predicate": self.claim.predicate,
+            "figure": self.verdict and self.verdict.figure,
+            "holds": self.verdict and self.verdict.holds,
+        }
+
+
+def summary(judged: Sequence[Judged]) -> str:
+    """How many claims hold."""
+    verdicts = [each.verdict for each in judged if each.verdict is not None]
+    return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)} claims hold"
 
 
 def named(names: Sequence[str]) -> list[Study]:
