@@ -68,35 +68,36 @@ def experiments(*, quick: bool) -> tuple[Experiment, ...]:
 
 _LEFT_OPEN = (
     (
-        "The network: the papers name the generator (transit-stub, 100 sites), but print neither its parameters nor the "
-        "graph. Ours is drawn once, from the parameters above, and is the same in all runs."
+        "The network: the papers name the generator (transit-stub, 100 sites), but print neither its parameters nor "
+        "the graph. Ours is drawn once, from the parameters above, and is the same in all runs."
     ),
     (
-        "What a link costs: one paper takes the inverse of its bandwidth, the others do not say. Here it is the distance "
-        "of its ends, rounded, 1 at least; the latency is the same number. Only ratios and trends mean anything."
+        "What a link costs: one paper takes the inverse of its bandwidth, the others do not say. Here it is the "
+        "distance of its ends, rounded, 1 at least; the latency is the same number. Only ratios and trends mean "
+        "anything."
     ),
     (
-        "The tree of the acyclic and hierarchical architectures: here the minimal spanning tree of the network, and the "
-        "root of the hierarchy is its first site, one of those that carry the traffic of others."
+        "The tree of the acyclic and hierarchical architectures: here the minimal spanning tree of the network, and "
+        "the root of the hierarchy is its first site, one of those that carry the traffic of others."
     ),
     "Where the centralized server is: at a random site, a new one in each run; its messages take the cheapest ways.",
     (
-        "What stays within a site costs nothing and takes no time, as the papers say; so a party and its own server talk "
-        "for free, but for the centralized server."
+        "What stays within a site costs nothing and takes no time, as the papers say; so a party and its own server "
+        "talk for free, but for the centralized server."
     ),
     (
         "The time between publications: the thesis draws it uniformly for all objects of a site, as its scenario file "
-        "shows, and the journal paper from a Poisson distribution. Here it is drawn once for all objects of a site, and "
-        "stays. As much time passes after advertising and unadvertising."
+        "shows, and the journal paper from a Poisson distribution. Here it is drawn once for all objects of a site, "
+        "and stays. As much time passes after advertising and unadvertising."
     ),
     "When objects begin: all at once, before the first party subscribes.",
     (
-        "Notifications that come after a party has unsubscribed: they cost what they cost, and the party does not count "
-        "them. It subscribes again at once."
+        "Notifications that come after a party has unsubscribed: they cost what they cost, and the party does not "
+        "count them. It subscribes again at once."
     ),
     (
-        "Parties that never get all the notifications they wait for: they stay subscribed, and the run ends when the last "
-        "message has arrived."
+        "Parties that never get all the notifications they wait for: they stay subscribed, and the run ends when the "
+        "last message has arrived."
     ),
     "What servers tell each other to set up and keep their links is not counted.",
     (
@@ -106,15 +107,15 @@ _LEFT_OPEN = (
 )
 _TOTAL_COST_OPEN = (
     (
-        "In figures with a line for each number of objects the thesis scales costs by the largest of a chart. Here they "
-        "are not scaled, and the axis is logarithmic."
+        "In figures with a line for each number of objects the thesis scales costs by the largest of a chart. Here "
+        "they are not scaled, and the axis is logarithmic."
     ),
     "How many objects the figure of the advertisement forwarding architecture has: here all numbers.",
 )
 _SITE_LOAD_OPEN = (
     (
-        "What a site costs: the messages that it sends or gets; those that only pass do not count. A message within a site "
-        "counts once."
+        "What a site costs: the messages that it sends or gets; those that only pass do not count. A message within a "
+        "site counts once."
     ),
     "The deviation of sites is that of all sites, those without messages included.",
 )
@@ -124,8 +125,8 @@ _SERVICE_COST_OPEN = (
 )
 _SUBSCRIPTION_COST_OPEN = (
     (
-        "What belongs to a subscription: all messages that follow from subscribing. Those that follow from unsubscribing, "
-        "subscriptions among them, do not count."
+        "What belongs to a subscription: all messages that follow from subscribing. Those that follow from "
+        "unsubscribing, subscriptions among them, do not count."
     ),
     "Which parameters of behaviour were varied, and how far: here the notifications a subscription, 5, 15 and 45.",
 )

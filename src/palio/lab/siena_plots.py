@@ -163,23 +163,25 @@ SITE_LOAD_PLOTS = (
 
 # -- cost of a service -------------------------------------------------------------------------------------------------
 
+_SERVICE = Plot("service-cost", "Cost of a request", "", "siena", "service_cost", _ALL, "cost / request")
+
 SERVICE_COST_PLOTS = (
     *_for_each_number_of_objects(
-        Plot(
-            name="service-cost",
-            title="Cost of a request",
-            original="journal paper, comparison of service costs; earlier paper, figure 11",
-            experiment="siena",
-            metric="service_cost",
-            curves=_ALL,
-            y_label="cost / request",
-        ),
+        _SERVICE._replace(original="journal paper, comparison of service costs; earlier paper, figure 11"),
         {
             1: "thesis, figure 5.16",
             10: "thesis, figure 5.16",
             100: "thesis, figure 5.17",
             1_000: "thesis, figure 5.17",
         },
+    ),
+    *_for_each_number_of_objects(
+        _SERVICE._replace(
+            name="service-cost-distributed",
+            title="Cost of a request without the centralized server",
+            curves=_DISTRIBUTED,
+        ),
+        {},
     ),
     *_by_objects(
         "service-cost",
