@@ -33,6 +33,8 @@ _STYLES = (("#d55e00", "s", "-"), ("#0072b2", "o", "-"), ("#009e73", "^", "-"), 
 """Colours that people with any kind of colour blindness can tell apart (Okabe and Ito), markers and lines. The last
 lets another that it lies on show.
 """
+_BELOW = -0.03
+"""How much of a linear axis is below zero."""
 _SHORT = 3
 """Powers of ten up to which a logarithmic axis has numbers between them."""
 _NOTHING = {"Creator": None, "Date": None, "Format": None, "Type": None}
@@ -110,8 +112,10 @@ def _scale(axes: Axes, figure: Figure) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if log10(high / low) < _SHORT else (1,)))
         axes.yaxis.set_minor_formatter(NullFormatter())
     else:
-        # a part of an axis makes small differences look large; and nothing that is drawn can be below zero
-        axes.set_ylim(0, max(axes.get_ylim()[1], 0))
+        # From zero on, as a part of an axis makes small differences look large; and a little below, or what is zero
+        # would be hidden by the axis.
+        top = axes.get_ylim()[1]
+        axes.set_ylim(_BELOW * top, top)
 
 
 def svg(figure: Figure) -> str:

@@ -113,13 +113,12 @@ TOTAL_COST_PLOTS = (
     ),
     Plot(
         name="total-cost-publications",
-        title="Total cost of aa with rarer unadvertising, 10 objects",
+        title="Total cost of aa by publications an advertisement, 10 objects",
         original="",
         experiment="siena-pub-adv",
         metric="cost",
         curves=tuple(
-            Curve(f"{count} publications an advertisement", style, {"publications": count})
-            for style, count in enumerate((5, 20, 100))
+            Curve(f"{count} publications", style, {"publications": count}) for style, count in enumerate((5, 20, 100))
         ),
         y_label="total cost",
         where={"architecture": "aa", "objects": 10},
@@ -213,12 +212,12 @@ SUBSCRIPTION_COST_PLOTS = (
     *(
         Plot(
             name=f"subscription-cost-behaviour-{architecture}",
-            title=f"Cost of a subscription by how long parties stay, {_LABELS[architecture]}",
+            title=f"Cost of a subscription of {architecture} by notifications a subscription, 1 object",
             original="",
             experiment="siena-notif-sub",
             metric="subscription_cost",
             curves=tuple(
-                Curve(f"{count} notifications a subscription", style, {"notifications": count})
+                Curve(f"{count} notifications", style, {"notifications": count})
                 for style, count in enumerate((5, 15, 45))
             ),
             y_label="cost / subscription",
