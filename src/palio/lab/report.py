@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palio.errors import CallerError
-from palio.lab import drawing
+from palio.lab.drawing import svg
 from palio.lab.estimates import estimate
 from palio.lab.figures import figure_of
 from palio.lab.page import Shown, page
@@ -62,7 +62,7 @@ class Report(NamedTuple):
                 figure = figure_of(plot, self.results)
             except MissingRunsError:
                 continue
-            found.append(Shown(plot, figure, drawing.svg(figure)))
+            found.append(Shown(plot, figure, svg(figure)))
         return found
 
     def _write_results(self, path: Path) -> None:
