@@ -46,6 +46,7 @@ figcaption { padding: 0.4rem 0.6rem; font-size: 0.85rem; color: var(--faint); }
 .claim .name { color: var(--faint); }
 .yes { border-left-color: var(--yes); } .no { border-left-color: var(--no); }
 b.yes { color: var(--yes); } b.no { color: var(--no); } b.open { color: var(--faint); }
+summary { margin: 1.5rem 0 0.5rem; font-size: 1.17rem; font-weight: bold; cursor: pointer; }
 .wide { overflow-x: auto; }
 """
 
@@ -133,9 +134,10 @@ def _study(
         f'<div class="figures">{"".join(_figure(each) for each in shown)}</div>',
         f"<p>Not in this grid: {escape('; '.join(missing))}.</p>" if missing else "",
         f"<h3>Claims</h3>{''.join(claims)}" if claims else "",
-        "<h3>Parameters</h3>",
+        "<details><summary>Parameters</summary>",
         *(_parameters(each) for each in experiments if each.name in study.experiments),
         _network(),
+        "</details>",
         "<h3>Run it again</h3>",
         f"<pre>palio lab verify {escape(study.name)}{option}\npalio lab report {escape(study.name)}{option}</pre>",
         _left_open(study),

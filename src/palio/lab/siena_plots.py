@@ -7,7 +7,7 @@ of objects. Where numbers of objects are compared, y is logarithmic, as they dif
 from __future__ import annotations
 
 from palio.lab.siena_claims import SITES
-from palio.lab.study import WORST_SITE, Bars, Curve, Plot
+from palio.lab.study import WORST_SITE, Curve, Plot
 
 _OBJECTS = (1, 10, 100, 1_000)
 _LABELS = {
@@ -45,24 +45,19 @@ def _for_each_number_of_objects(plot: Plot, originals: dict[int, str]) -> tuple[
     )
 
 
-def _by_objects(name: str, title: str, metric: str, y_label: str, originals: dict[str, str]) -> tuple[Plot, ...]:
+def _by_objects(plot: Plot, originals: dict[str, str]) -> tuple[Plot, ...]:
     """A chart for each architecture, with a line for each number of objects."""
     curves = tuple(
         Curve(_count(objects, "object"), style, {"objects": objects}) for style, objects in enumerate(_OBJECTS)
     )
-    bars: dict[str, Bars] = {"aa": "deviation"}  # as in the thesis, whose point is how unstable it is
     return tuple(
-        Plot(
-            name=f"{name}-{architecture}",
-            title=f"{title}, {_LABELS[architecture]}",
+        plot._replace(
+            name=f"{plot.name}-{architecture}",
+            title=f"{plot.title}, {_LABELS[architecture]}",
             original=original,
-            experiment="siena",
-            metric=metric,
             curves=curves,
-            y_label=y_label,
             where={"architecture": architecture},
             y_scale="log",
-            bars=bars.get(architecture, "interval"),
         )
         for architecture, original in originals.items()
     )
@@ -99,18 +94,8 @@ TOTAL_COST_PLOTS = (
         ),
         {},
     ),
-    *_by_objects(
-        "total-cost",
-        "Total cost",
-        "cost",
-        "total cost",
-        {
-            "ce": "thesis, figure 5.10",
-            "hs": "thesis, figure 5.10",
-            "as": "thesis, figure 5.11",
-            "aa": "thesis, figures 5.9 and 5.11",
-        },
-    ),
+    *_by_objects(_TOTAL, {"ce": "thesis, figure 5.10", "hs": "thesis, figure 5.10", "as": "thesis, figure 5.11"}),
+    *_by_objects(_TOTAL._replace(bars="deviation"), {"aa": "thesis, figures 5.9 and 5.11"}),
     Plot(
         name="total-cost-publications",
         title="Total cost of aa by publications an advertisement, 10 objects",
@@ -183,10 +168,7 @@ SERVICE_COST_PLOTS = (
         {},
     ),
     *_by_objects(
-        "service-cost",
-        "Cost of a request",
-        "service_cost",
-        "cost / request",
+        _SERVICE,
         {
             "ce": "thesis, figure 5.14",
             "hs": "thesis, figure 5.14",
