@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from palio.errors import CallerError
 from palio.lab.graph_files import GraphFileError, read_dot, read_graphbase, write_dot, write_graphbase
-from palio.lab.topology import Cable, Topology, waxman
+from palio.lab.topology import Cable, Topology, Waxman, waxman
 
 GRAPHBASE = """* GraphBase graph (util_types ZZZIIZIZZZZZZZ,3V,4A)
 "transtub(1,0,{1,20,3,1.000,0.000,0.000},{2,20,3,0.6\\
@@ -29,7 +29,7 @@ V0,0,45,0
 
 @given(st.integers(0, 500), st.integers(1, 25))
 def test_what_is_written_is_read(seed: int, sites: int) -> None:
-    made = waxman(seed, sites)
+    made = waxman(seed, Waxman(sites))
     assert read_dot(write_dot(made)) == made
     again = read_graphbase(write_graphbase(made))
     assert again.names == made.names
@@ -82,7 +82,7 @@ def test_a_graphbase_file_as_generators_write_it() -> None:
         (read_graphbase, GRAPHBASE.replace("V1,A1,31", "V9,A1,31"), "line 9: 'V9' is no V with a number below 3"),
         (read_graphbase, GRAPHBASE.replace("V1,A1,31", "V1,A0,31"), "go round in a circle"),
         (read_graphbase, GRAPHBASE.replace("V1,A1,31", "V1,A1,x"), "line 9: 'V1,A1,x,0' is no arc"),
-        (read_graphbase, write_graphbase(waxman(1, 5)).replace('"s0"', '"t0"'), "the file is damaged"),
+        (read_graphbase, write_graphbase(waxman(1, Waxman(5))).replace('"s0"', '"t0"'), "the file is damaged"),
     ],
 )
 def test_files_that_cannot_be_read(read: Callable[[str], Topology], text: str, reason: str) -> None:

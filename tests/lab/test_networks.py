@@ -8,9 +8,9 @@ import pytest
 
 from palio.errors import CallerError
 from palio.lab.graph_files import GraphFileError, write_dot, write_graphbase
-from palio.lab.networks import USUAL_NETWORK, named
+from palio.lab.networks import USUAL_NETWORK, named, parameters
 from palio.lab.siena_claims import SITES
-from palio.lab.topology import Cable, Topology, transit_stub, waxman
+from palio.lab.topology import Cable, Topology, TransitStub, Waxman, transit_stub, waxman
 from palio.lab.verify import check_network
 
 LINE = Topology(("s0", "s1", "s2"), (Cable("s0", "s1", 3), Cable("s1", "s2", 4)))
@@ -50,8 +50,14 @@ def test_what_is_no_network_is_refused(tmp_path: Path) -> None:
         named(str(path))
 
 
+def test_how_a_network_was_made_is_known() -> None:
+    assert parameters("transit-stub:7") == {"generator": "transit-stub", "seed": 7} | TransitStub()._asdict()
+    assert parameters("waxman:2") == {"generator": "waxman", "seed": 2} | Waxman()._asdict()
+    assert parameters("line.dot#12345678") == {"file": "line.dot#12345678"}
+
+
 def test_claims_are_about_a_hundred_sites() -> None:
     check_network(waxman(1))
     for sites in (SITES - 1, SITES + 1):
         with pytest.raises(CallerError, match=f"are about 100 sites, and it has {sites}"):
-            check_network(waxman(1, sites))
+            check_network(waxman(1, Waxman(sites)))

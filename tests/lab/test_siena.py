@@ -14,6 +14,7 @@ from palio.lab.siena import OBJECTS, PARTIES, STUDIES, experiments
 from palio.lab.siena_claims import ARCHITECTURES, SITES
 from palio.lab.study import Measured, MissingRunsError, Results, Run, Setting
 from palio.lab.topology import transit_stub
+from palio.lab.verify import judge
 
 CLAIMS = {claim.name: claim for study in STUDIES for claim in study.claims}
 
@@ -185,3 +186,11 @@ def test_an_interval_holds_the_mean_of_most_samples() -> None:
         found = estimate(random.gauss(5, 2) for _ in range(5))
         inside += found.low <= 5 <= found.high
     assert 930 <= inside <= 970
+
+
+def test_a_grid_with_one_number_of_parties_past_saturation_has_no_slope_to_judge() -> None:
+    results = World().results(quick=False)
+    few = Results(each for each in results.select("siena") if each.run.setting.parties in (1, 10_000))
+    judged = {each.claim.name: each.verdict for each in judge(STUDIES, few)}
+    assert judged["explosive-centralized"] is None
+    assert judged["centralized-dearest"] is not None

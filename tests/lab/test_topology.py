@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palio.errors import CallerError
-from palio.lab.topology import Cable, Topology, TransitStub, check, transit_stub, waxman
+from palio.lab.topology import Cable, Topology, TransitStub, Waxman, check, transit_stub, waxman
 
 shapes = st.builds(
     TransitStub,
@@ -48,20 +48,20 @@ def test_stubs_are_reached_over_transit_nodes_only() -> None:
 
 @given(st.integers(0, 1_000), st.integers(1, 40))
 def test_a_waxman_network_is_connected(seed: int, sites: int) -> None:
-    made = waxman(seed, sites)
+    made = waxman(seed, Waxman(sites))
     assert len(made.names) == sites
     assert set(made.tree()) == set(made.names[1:])
 
 
 def test_near_sites_are_linked_more_often() -> None:
-    made = waxman(1, 200)
+    made = waxman(1, Waxman(200))
     costs = sorted(cable.cost for cable in made.cables)
     assert costs[len(costs) // 2] < 30  # the mean distance of two points of the square is 52
 
 
 @given(st.integers(0, 200))
 def test_the_tree_is_of_least_cost(seed: int) -> None:
-    made = waxman(seed, 12)
+    made = waxman(seed, Waxman(12))
     costs = made.neighbours()
     cost = sum(costs[site][parent] for site, parent in made.tree().items())
     pieces = {name: name for name in made.names}
@@ -80,8 +80,8 @@ def test_the_tree_is_of_least_cost(seed: int) -> None:
         (lambda: transit_stub(1, TransitStub(transit_nodes=0)), "transit_nodes: 0"),
         (lambda: transit_stub(1, TransitStub(stub_share=1.5)), "stub_share: 1.5"),
         (lambda: transit_stub(1, TransitStub(stub_scale=float("nan"))), "stub_scale: nan"),
-        (lambda: waxman(1, 0), "sites: 0"),
-        (lambda: waxman(1, 5, alpha=0), "alpha"),
+        (lambda: waxman(1, Waxman(0)), "sites: 0"),
+        (lambda: waxman(1, Waxman(5, alpha=0)), "alpha"),
         (lambda: check(Topology((), ())), "there is no site"),
         (lambda: check(Topology(("a", "b"), ())), "b cannot be reached from a"),
         (lambda: check(Topology(("a",), (Cable("a", "x", 1),))), "'x', which is no site"),

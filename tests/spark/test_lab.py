@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,18 +150,26 @@ def test_files_are_named_by_what_a_run_is() -> None:
     assert results_file("out", one).parts[:3] == ("out", "runs", "experiment=small")
 
 
-def test_verify_and_run_from_the_shell(session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = tuple(
-        Setting(each, objects, parties, publications=2, notifications=2, object_cycles=1, party_cycles=1)
-        for each in siena.ARCHITECTURES
-        for objects in (1, 100)
-        for parties in (1, 200)
-    )
-    monkeypatch.setattr(siena, "experiments", lambda *, quick: (Experiment("siena", few, 1),))
+FEW = tuple(
+    Setting(each, objects, parties, publications=2, notifications=2, object_cycles=1, party_cycles=1)
+    for each in siena.ARCHITECTURES
+    for objects in (1, 100)
+    for parties in (1, 200)
+)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grid and a network that take seconds."""
+    monkeypatch.setattr(siena, "experiments", lambda *, quick: (Experiment("siena", FEW, 1),))
+
+
+@pytest.mark.usefixtures("session", "few")
+def test_verify_and_run_from_the_shell(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path), "--master", "local[2]"]
     done = CliRunner().invoke(palio, ["lab", "run", "siena-site-load", *out, "--json"])
     assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["done"] == len(few)
+    assert json.loads(done.stdout)["done"] == len(FEW)
     shown = CliRunner().invoke(palio, ["lab", "verify", "siena-site-load", "siena-notification-cost", *out, "--json"])
     assert shown.exit_code == 0, shown.output
     claims = json.loads(shown.stdout)["claims"]
@@ -171,7 +180,44 @@ def test_verify_and_run_from_the_shell(session: SparkSession, tmp_path: Path, mo
     table = CliRunner().invoke(palio, ["lab", "verify", "siena-site-load", *out], terminal_width=200)
     assert "of 3 claims hold" in table.stdout
     again = CliRunner().invoke(palio, ["lab", "run", *out])
-    assert f"0 runs done, {len(few)} were done before, 0 failed" in again.stdout
+    assert f"0 runs done, {len(FEW)} were done before, 0 failed" in again.stdout
+
+
+@pytest.mark.usefixtures("session", "few")
+def test_report_from_the_shell(tmp_path: Path) -> None:
+    runs, out = str(tmp_path / "runs"), tmp_path / "report"
+    where = ["siena-site-load", "--master", "local[2]"]
+    assert CliRunner().invoke(palio, ["lab", "verify", *where, "--out", runs]).exit_code == 0
+    files = sorted((tmp_path / "runs").rglob("*.parquet"))
+    assert len(files) == len(FEW)
+    made = CliRunner().invoke(palio, ["lab", "report", *where, "--runs", runs, "--out", str(out), "--json"])
+    assert made.exit_code == 0, made.output
+    document = json.loads(made.stdout)
+    assert sorted((tmp_path / "runs").rglob("*.parquet")) == files
+    assert document["report"] == str(out / "index.html")
+    names = ["site-deviation-1", "site-deviation-100", "worst-site-1", "worst-site-100"]
+    assert document["figures"] == [str(out / "figures" / f"{name}.svg") for name in names]
+    assert all(Path(path).is_file() for path in document["figures"])
+    assert {"claims": document["claims"]} == json.loads((out / "claims.json").read_bytes())
+    verified = CliRunner().invoke(palio, ["lab", "verify", *where, "--out", runs, "--json"])
+    assert json.loads(verified.stdout)["claims"] == document["claims"]
+    shown = CliRunner().invoke(palio, ["lab", "report", *where, "--runs", runs, "--out", str(out)])
+    assert f"{out / 'index.html'}: 4 figures" in shown.stdout
+    assert "of 3 claims hold" in shown.stdout
+
+
+@pytest.mark.usefixtures("session", "few")
+def test_a_report_without_matplotlib_is_refused_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for name in ("palio.lab.drawing", "palio.lab.report"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    runs = tmp_path / "runs"
+    refused = CliRunner().invoke(palio, ["lab", "report", "--runs", str(runs), "--out", str(tmp_path / "report")])
+    assert refused.exit_code == 1
+    assert "install Palio with the extra palio[lab]" in " ".join(refused.output.split())
+    assert not runs.exists()
 
 
 def test_what_is_no_study_is_refused(session: SparkSession) -> None:

@@ -22,11 +22,10 @@ if TYPE_CHECKING:  # the help must not wait for Spark
 
     from palio.lab.study import Results, Study
     from palio.lab.sweep import Sweep, Swept
-    from palio.lab.topology import Topology
     from palio.lab.verify import Judged
 
 _BROKEN = 1
-_OUT = "palio-lab"
+_RUNS = "palio-lab"
 
 
 @click.group()
@@ -37,7 +36,7 @@ def lab() -> None:
 lab.add_command(play)
 
 
-_options = [
+_common = [
     click.argument("studies", nargs=-1, metavar="[STUDY]..."),
     click.option("--quick", is_flag=True, help="A smaller grid: minutes instead of hours."),
     click.option(
@@ -48,11 +47,15 @@ _options = [
     ),
     click.option("--poisson", is_flag=True, help="Publications at random times instead of regular ones."),
     click.option("--master", default="local[*]", show_default=True, help="Where Spark runs."),
-    click.option(
-        "--out", default=_OUT, show_default=True, help="A folder for results, which all workers share; goes on there."
-    ),
-    click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table."),
 ]
+_runs = click.option(
+    "--out",
+    "runs",
+    default=_RUNS,
+    show_default=True,
+    help="A folder for results, which all workers share; goes on there.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 
 
 class _Asked(NamedTuple):
@@ -63,22 +66,23 @@ class _Asked(NamedTuple):
     network: str
     poisson: bool
     master: str
-    out: str
+    runs: str
+    """The folder of results."""
 
 
-def _with_options(command: Callable[..., None]) -> Callable[..., None]:
+def _with_common(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def collecting(**values: Any) -> None:
         asked = _Asked(**{name: values.pop(name) for name in _Asked._fields})
         command(asked, **values)
 
-    for option in reversed(_options):
+    for option in reversed(_common):
         collecting = option(collecting)
     return collecting
 
 
 @lab.command("list", epilog="Example:  palio lab list --json")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@_json
 def list_(as_json: bool) -> None:
     """List the studies, with their experiments and claims."""
     from palio.lab.verify import STUDIES
@@ -95,7 +99,7 @@ def list_(as_json: bool) -> None:
             }
             for study in STUDIES.values()
         ]
-        click.echo(msgspec.json.format(msgspec.json.encode({"studies": studies}), indent=2))
+        _print_json({"studies": studies})
         return
     for study in STUDIES.values():
         click.echo(f"{study.name}: {study.title}")
@@ -104,7 +108,9 @@ def list_(as_json: bool) -> None:
 
 
 @lab.command(epilog="Example:  palio lab run siena-total-cost --quick --out results")
-@_with_options
+@_with_common
+@_runs
+@_json
 @click.option("--traces", is_flag=True, help="Keep the traces of runs, too, as Parquet.")
 @click.option(
     "--longest-trace",
@@ -117,14 +123,11 @@ def list_(as_json: bool) -> None:
 def run(asked: _Asked, as_json: bool, traces: bool, longest_trace: int) -> None:
     """Run the experiments of studies, of all if none is named. Runs that were done are not done again."""
     with errors_in_a_line():
-        from palio.lab.networks import named as network_named
-        from palio.lab.verify import named
-
-        network = network_named(asked.network)
-        with _swept(asked, named(asked.studies), network, longest_trace * traces) as (_spark, _sweep, swept):
+        _, sweep = _wanted(asked, longest_trace * traces)
+        with _sweeping(asked.master, sweep) as (_spark, swept):
             pass
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(swept._asdict()), indent=2))
+        _print_json(swept._asdict())
     else:
         click.echo(f"{swept.done:,} runs done, {swept.skipped:,} were done before, {len(swept.failed):,} failed")
     if swept.failed:
@@ -132,61 +135,82 @@ def run(asked: _Asked, as_json: bool, traces: bool, longest_trace: int) -> None:
 
 
 @lab.command(epilog="Example:  palio lab verify --quick --json")
-@_with_options
+@_with_common
+@_runs
+@_json
 def verify(asked: _Asked, as_json: bool) -> None:
     """Run what is missing, and judge every claim: the paper's words, the predicate, our figure, whether it holds."""
     with errors_in_a_line():
-        from palio.lab.networks import named as network_named
-        from palio.lab.verify import check_network, judge, named
+        from palio.lab.verify import judge
 
-        chosen, network = named(asked.studies), network_named(asked.network)
-        check_network(network[1])
-        judged = judge(chosen, _results(asked, chosen, network))
+        studies, sweep = _wanted(asked)
+        judged = judge(studies, _results(asked, sweep))
     if as_json:
-        claims = [
-            {
-                "study": each.study,
-                "claim": each.claim.name,
-                "words": each.claim.words,
-                "predicate": each.claim.predicate,
-                "figure": each.verdict and each.verdict.figure,
-                "holds": each.verdict and each.verdict.holds,
-            }
-            for each in judged
-        ]
-        click.echo(msgspec.json.format(msgspec.json.encode({"claims": claims}), indent=2))
+        _print_json({"claims": [each.document() for each in judged]})
     else:
         _print(judged)
 
 
-def _results(asked: _Asked, studies: list[Study], network: tuple[str, Topology]) -> Results:
+@lab.command(epilog="Example:  palio lab report siena-total-cost --quick --out report")
+@_with_common
+@click.option("--runs", default=_RUNS, show_default=True, help="The folder of results, which all workers share.")
+@click.option("--out", default="palio-report", show_default=True, help="A folder for the report.")
+@_json
+def report(asked: _Asked, out: str, as_json: bool) -> None:
+    """Run what is missing, and write a page about studies: figures, claims, parameters; with the data beside it."""
+    with errors_in_a_line():
+        from palio.lab.report import Report
+        from palio.lab.verify import judge, summary
+
+        studies, sweep = _wanted(asked)
+        results = _results(asked, sweep)
+        judged = judge(studies, results)
+        written = Report(tuple(studies), sweep.experiments, results, tuple(judged), asked.quick).write(out)
+    if as_json:
+        claims = [each.document() for each in judged]
+        _print_json({"report": str(written.page), "figures": [str(path) for path in written.figures], "claims": claims})
+    else:
+        click.echo(f"{written.page}: {len(written.figures)} figures, {summary(judged)}")
+
+
+def _print_json(document: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def _wanted(asked: _Asked, longest_trace: int = 0) -> tuple[list[Study], Sweep]:
+    """The studies, and what has to be run for them."""
+    from palio.lab import networks
+    from palio.lab.sweep import Sweep
+    from palio.lab.verify import experiments_of, named
+
+    check_master(asked.master)
+    studies, (label, network) = named(asked.studies), networks.named(asked.network)
+    experiments = experiments_of(studies, quick=asked.quick)
+    here = tuple(each.under(label, is_poisson=asked.poisson) for each in experiments)
+    return studies, Sweep(here, network, asked.runs, longest_trace)
+
+
+def _results(asked: _Asked, sweep: Sweep) -> Results:
     """Of all runs; those that are missing are made."""
     from palio.lab.sweep import measured
+    from palio.lab.verify import check_network
 
-    with _swept(asked, studies, network) as (spark, sweep, swept):
+    check_network(sweep.network)
+    with _sweeping(asked.master, sweep) as (spark, swept):
         if swept.failed:
             raise click.ClickException(f"{len(swept.failed):,} runs failed; claims are judged by all, so run it again")
         return measured(spark, sweep)
 
 
 @contextmanager
-def _swept(
-    asked: _Asked, studies: list[Study], network: tuple[str, Topology], longest_trace: int = 0
-) -> Iterator[tuple[SparkSession, Sweep, Swept]]:
+def _sweeping(master: str, sweep: Sweep) -> Iterator[tuple[SparkSession, Swept]]:
     """Make runs and show how far it is; the session stays for what is done with them."""
     from rich.console import Console
 
-    from palio.lab.sweep import Standing, Sweep
-    from palio.lab.verify import experiments_of
+    from palio.lab.sweep import Standing
 
-    check_master(asked.master)
-    console = Console(stderr=True)
-    label, topology = network
-    experiments = experiments_of(studies, quick=asked.quick)
-    here = tuple(each.under(label, is_poisson=asked.poisson) for each in experiments)
-    sweep = Sweep(here, topology, asked.out, longest_trace)
-    with running(asked.master) as spark:
-        with _bar(console) as bar:
+    with running(master) as spark:
+        with _bar(Console(stderr=True)) as bar:
             task = bar.add_task("Runs", total=1.0, runs="", rate="")
             begin, before = monotonic(), None
 
@@ -200,7 +224,7 @@ def _swept(
             swept = sweep.run(spark, show)
         for outcome in swept.failed:
             click.echo(f"failed: {outcome.run}: {outcome.problem}", err=True)
-        yield spark, sweep, swept
+        yield spark, swept
 
 
 def _bar(console: Console) -> Progress:
@@ -223,6 +247,8 @@ def _print(judged: list[Judged]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from palio.lab.verify import summary
+
     table = Table(box=box.SIMPLE_HEAD, show_lines=True)
     for name in ("study", "claim", "predicate", "figure", "holds"):
         table.add_column(name)
@@ -231,6 +257,4 @@ def _print(judged: list[Judged]) -> None:
         answer = "not in this grid" if verdict is None else "yes" if verdict.holds else "no"
         table.add_row(each.study, each.claim.words, each.claim.predicate, verdict.figure if verdict else "", answer)
     Console().print(table)
-    holding = sum(each.verdict is not None and each.verdict.holds for each in judged)
-    counted = sum(each.verdict is not None for each in judged)
-    click.echo(f"{holding} of {counted} claims hold")
+    click.echo(summary(judged))

@@ -14,6 +14,10 @@ _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.22
 _MANY = 2.0
 
 
+class TooFewPointsError(CallerError):
+    """There is not enough to estimate something from."""
+
+
 class Estimate(NamedTuple):
     """A mean, and between which bounds it is with a probability of 95 %.
 
@@ -57,7 +61,7 @@ def slope(points: Sequence[tuple[float, float]]) -> float:
     """
     logs = [(log(x), log(y)) for x, y in points if x > 0 and y > 0]
     if len(logs) < 2:
-        raise CallerError("a slope needs two points at least that are above zero")
+        raise TooFewPointsError("a slope needs two points at least that are above zero")
     middle_x, middle_y = fmean(x for x, _ in logs), fmean(y for _, y in logs)
     spread = sum((x - middle_x) ** 2 for x, _ in logs)
     return sum((x - middle_x) * (y - middle_y) for x, y in logs) / spread

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from palio.errors import CallerError, brief
 from palio.lab.graph_files import GraphFileError, read_dot, read_graphbase
-from palio.lab.topology import Topology, transit_stub, waxman
+from palio.lab.topology import Topology, TransitStub, Waxman, transit_stub, waxman
 
 USUAL_NETWORK = "transit-stub:1"
 """That of all studies, unless somebody asks for another."""
@@ -45,3 +45,16 @@ def named(name: str) -> tuple[str, Topology]:
     except GraphFileError as error:
         raise GraphFileError(f"{name}: {error}") from error
     return f"{path.name}#{blake2b(content, digest_size=4).hexdigest()}", network
+
+
+def parameters(label: str) -> dict[str, str | int | float]:
+    """How the network of a name was made; of one from a file that is all that is known.
+
+    >>> parameters("transit-stub:1")["stub_nodes"]
+    8
+    """
+    generator, _, seed = label.partition(":")
+    if generator not in _GENERATORS:
+        return {"file": label}
+    shape = TransitStub()._asdict() if generator == "transit-stub" else Waxman()._asdict()
+    return {"generator": generator, "seed": int(seed), **shape}

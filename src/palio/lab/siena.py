@@ -8,6 +8,7 @@ any of these experiments ran.
 from __future__ import annotations
 
 from palio.lab import siena_claims as claims
+from palio.lab import siena_plots as plots
 from palio.lab.siena_claims import ARCHITECTURES, SITES
 from palio.lab.study import Claim, Experiment, Setting, Study
 
@@ -51,6 +52,86 @@ def experiments(*, quick: bool) -> tuple[Experiment, ...]:
         Experiment("siena-one-notification", tuple(with_one), runs),
     )
 
+
+_LEFT_OPEN = (
+    (
+        "The network: the papers name the generator (transit-stub, 100 sites), but print neither its parameters nor "
+        "the graph. Ours is drawn once, from the parameters above, and is the same in all runs."
+    ),
+    (
+        "What a link costs: one paper takes the inverse of its bandwidth, the others do not say. Here it is the "
+        "distance of its ends, rounded, 1 at least; the latency is the same number. Only ratios and trends mean "
+        "anything."
+    ),
+    (
+        "The tree of the acyclic and hierarchical architectures: here the minimal spanning tree of the network, and "
+        "the root of the hierarchy is its first site, one of those that carry the traffic of others."
+    ),
+    (
+        "Where the centralized server is: at a random site, another one in each repetition; its messages take the "
+        "cheapest ways."
+    ),
+    (
+        "What stays within a site costs nothing and takes no time, as the papers say; so a party and its own server "
+        "talk for free, but for the centralized server."
+    ),
+    (
+        "The time between publications: the thesis draws it uniformly for all objects of a site, as its scenario file "
+        "shows, and the journal paper from a Poisson distribution. Here it is drawn once for all objects of a site, "
+        "and stays. As much time passes after advertising and unadvertising."
+    ),
+    "When objects begin: all at once, before the first party subscribes.",
+    (
+        "Whether settings are compared in the same situations: here they are. Objects and parties of a repetition are "
+        "at the same sites in all architectures and settings, as far as there are as many of them."
+    ),
+    (
+        "Notifications that come after a party has unsubscribed: they cost what they cost, and the party does not "
+        "count them. It subscribes again at once."
+    ),
+    (
+        "Parties that never get all the notifications they wait for: they stay subscribed, and the run ends when the "
+        "last message has arrived."
+    ),
+    "What servers tell each other to set up and keep their links is not counted.",
+    (
+        "Error bars: the thesis shows standard deviations in one figure, the journal paper none. Ours are confidence "
+        "intervals, where the caption does not say otherwise."
+    ),
+)
+_TOTAL_COST_OPEN = (
+    (
+        "In figures with a line for each number of objects the thesis scales costs by the largest of a chart. Here "
+        "they are not scaled, and the axis is logarithmic."
+    ),
+    "How many objects the figure of the advertisement forwarding architecture has: here all numbers.",
+)
+_SITE_LOAD_OPEN = (
+    (
+        "What a site costs: the messages that it sends or gets; those that only pass do not count. A message within a "
+        "site counts once."
+    ),
+    "The deviation of sites is that of all sites, those without messages included.",
+)
+_SERVICE_COST_OPEN = (
+    "Which requests count: advertising, publishing, unadvertising, subscribing and unsubscribing, each once.",
+    "Figures 5.16 and 5.17 of the thesis are called total cost; by its text they show the cost of a request, as here.",
+)
+_SUBSCRIPTION_COST_OPEN = (
+    (
+        "What belongs to a subscription: all messages that follow from subscribing. Those that follow from "
+        "unsubscribing, subscriptions among them, do not count."
+    ),
+    "Which parameters of behaviour were varied, and how far: here the notifications a subscription, 5, 15 and 45.",
+)
+_NOTIFICATION_COST_OPEN = (
+    "The mean is over publications, whether anybody gets them or not.",
+    "How many publications there are in the degenerate cases: here 10, 100 and 1,000, in one cycle.",
+    (
+        "When the party of the degenerate case subscribes: after its first delay, so that one publication may come "
+        "before."
+    ),
+)
 
 STUDIES = (
     Study(
@@ -99,6 +180,8 @@ STUDIES = (
                 claims.close,
             ),
         ),
+        plots.TOTAL_COST_PLOTS,
+        _LEFT_OPEN + _TOTAL_COST_OPEN,
     ),
     Study(
         "siena-site-load",
@@ -121,6 +204,8 @@ STUDIES = (
                 claims.worst,
             ),
         ),
+        plots.SITE_LOAD_PLOTS,
+        _LEFT_OPEN + _SITE_LOAD_OPEN,
     ),
     Study(
         "siena-service-cost",
@@ -148,6 +233,8 @@ STUDIES = (
                 claims.returning_advantage,
             ),
         ),
+        plots.SERVICE_COST_PLOTS,
+        _LEFT_OPEN + _SERVICE_COST_OPEN,
     ),
     Study(
         "siena-subscription-cost",
@@ -170,6 +257,8 @@ STUDIES = (
                 claims.insensitive,
             ),
         ),
+        plots.SUBSCRIPTION_COST_PLOTS,
+        _LEFT_OPEN + _SUBSCRIPTION_COST_OPEN,
     ),
     Study(
         "siena-notification-cost",
@@ -192,7 +281,16 @@ STUDIES = (
                 claims.one_notification,
             ),
         ),
+        plots.NOTIFICATION_COST_PLOTS,
+        _LEFT_OPEN + _NOTIFICATION_COST_OPEN,
     ),
-    Study("siena-delay", "How long it takes until a publication has arrived everywhere", ("siena",), ()),
+    Study(
+        "siena-delay",
+        "How long it takes until a publication has arrived everywhere",
+        ("siena",),
+        (),
+        plots.DELAY_PLOTS,
+        _LEFT_OPEN,
+    ),
 )
 """Every study of the wide-area event service; of delays the papers claim nothing."""

@@ -189,8 +189,7 @@ def uneven_at_many(results: Results) -> Verdict:
 
 def _worst_site(results: Results, architecture: str, objects: int, parties: int) -> float:
     """The largest mean over runs."""
-    runs = results.select("siena", architecture=architecture, objects=objects, parties=parties)
-    return max(fmean(each.sites.get(site, 0.0) for each in runs) for site in runs[0].sites)
+    return fmean(results.worst_site("siena", architecture=architecture, objects=objects, parties=parties))
 
 
 def worst(results: Results) -> Verdict:

@@ -1,11 +1,12 @@
-"""Studies as data: which runs there are, what is measured of them, and what the papers claim about it."""
+"""Studies as data: runs, what is measured of them, what the papers claim about it, and what they draw."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import blake2b
 from random import Random
-from typing import NamedTuple
+from statistics import fmean
+from typing import Literal, NamedTuple
 
 from palio.errors import CallerError
 from palio.lab.estimates import Estimate, estimate
@@ -125,6 +126,12 @@ class Results:
             raise MissingRunsError(f"{experiment}: there is no run with {where}")
         return found
 
+    def groups(self) -> Iterator[tuple[str, Setting, list[Measured]]]:
+        """All runs, by experiment and setting."""
+        for experiment, settings in self._runs.items():
+            for setting, runs in settings.items():
+                yield experiment, setting, runs
+
     def settings(self, experiment: str, key: str) -> list[int]:
         """The values that a setting has in an experiment."""
         if experiment not in self._runs:
@@ -138,6 +145,12 @@ class Results:
     def mean(self, experiment: str, metric: str, **where: object) -> Estimate:
         """Its mean."""
         return estimate(self.values(experiment, metric, **where))
+
+    def worst_site(self, experiment: str, **where: object) -> list[float]:
+        """What each of some runs cost the site with the largest mean over them."""
+        runs = self.select(experiment, **where)
+        loads = [[each.sites.get(site, 0.0) for each in runs] for site in runs[0].sites]
+        return max(loads, key=fmean)
 
     def curves(
         self, experiment: str, metric: str, key: str, among: Collection[int], **where: object
@@ -175,10 +188,53 @@ class Claim(NamedTuple):
         return " ".join((self.judge.__doc__ or "").split()).rstrip(".")
 
 
+Scale = Literal["linear", "log"]
+Bars = Literal["interval", "deviation"]
+"""What error bars span: the 95 % confidence interval of the mean, or one standard deviation on either side."""
+WORST_SITE = "worst_site"
+"""Can be plotted like a metric: what the site costs that costs most, in the mean over runs."""
+
+
+class Curve(NamedTuple):
+    """Some runs that a line goes through."""
+
+    label: str
+    style: int
+    """Which colour and marker; so an architecture looks the same in all figures."""
+    where: Mapping[str, object]
+    """Values of settings."""
+
+
+class Plot(NamedTuple):
+    """What is drawn of an experiment: a quantity over a setting, as one line or some."""
+
+    name: str
+    """Of its files."""
+    title: str
+    original: str
+    """Which figures of the papers it has the form of; empty if it is only ours."""
+    experiment: str
+    metric: str
+    curves: tuple[Curve, ...]
+    y_label: str
+    where: Mapping[str, object] = {}
+    """Values of settings that all curves share."""
+    x: str = "parties"
+    x_label: str = "interested parties"
+    x_scale: Scale = "log"
+    y_scale: Scale = "linear"
+    most: float | None = None
+    """The largest x that is drawn."""
+    bars: Bars = "interval"
+
+
 class Study(NamedTuple):
-    """Some claims about some experiments."""
+    """Some claims about some experiments, and what is drawn of them."""
 
     name: str
     title: str
     experiments: tuple[str, ...]
     claims: tuple[Claim, ...]
+    plots: tuple[Plot, ...] = ()
+    left_open: tuple[str, ...] = ()
+    """What the papers do not say, and what we chose."""

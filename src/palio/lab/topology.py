@@ -223,14 +223,30 @@ def _stub(plan: _Plan, shape: TransitStub, at: int) -> None:
 # -- Waxman ------------------------------------------------------------------------------------------------------------
 
 
-def waxman(seed: int, sites: int = 100, alpha: float = 0.4, beta: float = 0.14, scale: float = 100.0) -> Topology:
+class Waxman(NamedTuple):
+    """How a flat network is made."""
+
+    sites: int = 100
+    alpha: float = 0.4
+    """How many links there are."""
+    beta: float = 0.14
+    """How many of them are long."""
+    scale: float = 100.0
+    """The side of the square in which the sites are."""
+
+
+_FLAT = Waxman()
+
+
+def waxman(seed: int, shape: Waxman = _FLAT) -> Topology:
     """A flat network, in which sites that are near each other have a link more often.
 
     Of two sites at a distance d there is a link with probability alpha · exp(-d / (beta · L)), where L is the diagonal.
 
-    >>> len(waxman(1, sites=30).names)
+    >>> len(waxman(1, Waxman(sites=30)).names)
     30
     """
+    sites, alpha, beta, scale = shape
     if sites < 1:
         raise CallerError(f"sites: {sites}; there has to be one at least")
     if not 0 < alpha <= 1 or beta <= 0:

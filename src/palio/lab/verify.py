@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.lab import siena
+from palio.lab.estimates import TooFewPointsError
 from palio.lab.siena_claims import SITES
 from palio.lab.study import Claim, Experiment, MissingRunsError, Results, Study, Verdict
 from palio.lab.topology import Topology
@@ -22,6 +23,23 @@ class Judged(NamedTuple):
     claim: Claim
     verdict: Verdict | None
     """None if the grid does not have the runs that the claim is about."""
+
+    def document(self) -> dict[str, Any]:
+        """The paper's words, the predicate, our figure, whether it holds."""
+        return {
+            "study": self.study,
+            "claim": self.claim.name,
+            "words": self.claim.words,
+            "predicate": self.claim.predicate,
+            "figure": self.verdict and self.verdict.figure,
+            "holds": self.verdict and self.verdict.holds,
+        }
+
+
+def summary(judged: Sequence[Judged]) -> str:
+    """How many claims hold."""
+    verdicts = [each.verdict for each in judged if each.verdict is not None]
+    return f"{sum(verdict.holds for verdict in verdicts)} of {len(verdicts)} claims hold"
 
 
 def named(names: Sequence[str]) -> list[Study]:
@@ -52,7 +70,7 @@ def judge(studies: Sequence[Study], results: Results) -> list[Judged]:
         for claim in study.claims:
             try:
                 verdict: Verdict | None = claim.judge(results)
-            except MissingRunsError:
+            except (MissingRunsError, TooFewPointsError):
                 verdict = None
             found.append(Judged(study.name, claim, verdict))
     return found
