@@ -1,0 +1,213 @@
+"""Link frames as bytes: an array of a number for the kind and the fields, documents of the model in their own form.
+
+Derived from the frames and messages themselves, so that the two cannot differ; the numbers of kinds are the protocol's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import Enum
+from functools import reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Raw
+
+from palio.codec import msgpack
+from palio.errors import CallerError, DecodeError, brief
+from palio.link import frames
+from palio.link.frames import Frame
+from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Limits, Notification, Pattern
+from palio.model.envelope import NotificationId
+from palio.routing import messages
+from palio.routing.messages import Message
+
+FRAME_KINDS: dict[type[Frame], int] = {
+    frames.Open: 1,
+    frames.Accept: 2,
+    frames.Refuse: 3,
+    frames.Close: 4,
+    frames.Closed: 5,
+    frames.Probe: 6,
+    frames.Known: 7,
+    frames.Data: 8,
+}
+MESSAGE_KINDS: dict[type[Message], int] = {
+    messages.Publish: 1,
+    messages.Subscribe: 2,
+    messages.Unsubscribe: 3,
+    messages.Advertise: 4,
+    messages.Unadvertise: 5,
+    messages.Members: 6,
+    messages.Account: 7,
+    messages.Spread: 8,
+    messages.Spreaded: 9,
+    messages.Delegate: 10,
+    messages.Accepted: 11,
+    messages.Continue: 12,
+    messages.Element: 13,
+    messages.Recall: 14,
+    messages.Returned: 15,
+    messages.Release: 16,
+}
+
+
+class _Form(NamedTuple):
+    """How values of a type go over the wire."""
+
+    wire: Any
+    """The type that is read."""
+    pack: Callable[[Any], Any] | None = None
+    """None if they go as they are."""
+    unpack: Callable[[Any, Limits], Any] | None = None
+
+
+def _form(hint: Any) -> _Form:
+    if hint in (str, int, datetime):
+        return _Form(hint)
+    if hint in (Filter, Advertisement, Pattern):
+        return _Form(Raw, lambda value: Raw(msgpack.encode(value)), lambda raw, limits: _document(hint, raw, limits))
+    if hint is Notification:
+        return _Form(tuple[Raw, Raw], _pack_notification, _unpack_notification)
+    if hint is NotificationId:
+        return _Form(tuple[str, int, int], msgspec.structs.astuple, lambda fields, _: NotificationId(*fields))
+    if hint is Message:
+        return _union(_MESSAGES)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _Form(str, lambda value: value.value, lambda text, _: hint(text))
+    if isinstance(hint, type) and issubclass(hint, Message):
+        return _MESSAGES[hint]
+    if get_origin(hint) in (Union, UnionType):
+        return _optional(hint)
+    if get_origin(hint) is tuple:
+        return _sequence(get_args(hint))
+    raise TypeError(f"{hint} has no form on the wire")
+
+
+def _document(cls: Any, raw: Raw, limits: Limits) -> Any:
+    return msgpack.decode(cls, bytes(raw), limits)
+
+
+def _pack_notification(notification: Notification) -> tuple[Raw, Raw]:
+    if notification.envelope is None:
+        raise CallerError(f"{brief(str(notification))} has no envelope")
+    return Raw(msgpack.encode(notification.envelope)), Raw(msgpack.encode(notification))
+
+
+def _unpack_notification(pair: tuple[Raw, Raw], limits: Limits) -> Notification:
+    envelope, body = pair
+    return msgpack.decode(Notification, bytes(body), limits).with_envelope(
+        msgpack.decode(Envelope, bytes(envelope), limits)
+    )
+
+
+def _optional(hint: Any) -> _Form:
+    (inner,) = (_form(each) for each in get_args(hint) if each is not NoneType)
+    pack, unpack = inner.pack, inner.unpack
+    return _Form(
+        inner.wire | None,
+        pack and (lambda value: None if value is None else pack(value)),
+        unpack and (lambda value, limits: None if value is None else unpack(value, limits)),
+    )
+
+
+def _tuple_of(*types: Any) -> Any:
+    return tuple.__class_getitem__(types)
+
+
+def _sequence(hints: tuple[Any, ...]) -> _Form:
+    if hints[-1] is Ellipsis:
+        form = _form(hints[0])
+        pack, unpack = form.pack, form.unpack
+        return _Form(
+            _tuple_of(form.wire, ...),
+            pack and (lambda values: [pack(value) for value in values]),
+            unpack and (lambda values, limits: tuple([unpack(value, limits) for value in values])),
+        )
+    forms = [_form(hint) for hint in hints]
+    wire = _tuple_of(*(form.wire for form in forms))
+    if not any(form.pack for form in forms):
+        return _Form(wire)
+    return _Form(
+        wire,
+        lambda values: [form.pack(value) if form.pack else value for form, value in zip(forms, values, strict=True)],
+        lambda values, limits: tuple(
+            [form.unpack(value, limits) if form.unpack else value for form, value in zip(forms, values, strict=True)]
+        ),
+    )
+
+
+def _struct(cls: type[msgspec.Struct], kind: int) -> _Form:
+    """A structure: a tagged array of its fields."""
+    hints = get_type_hints(cls)
+    forms = [(name, _form(hints[name])) for name in cls.__struct_fields__]
+    made: Any = msgspec.defstruct(
+        f"Wire{cls.__name__}",
+        [(name, form.wire) for name, form in forms],
+        tag=kind,
+        array_like=True,
+        forbid_unknown_fields=True,
+        frozen=True,
+        gc=False,
+    )
+
+    def pack(value: Any) -> Any:
+        given = [form.pack(getattr(value, name)) if form.pack else getattr(value, name) for name, form in forms]
+        return made(*given)
+
+    def unpack(value: Any, limits: Limits) -> Any:
+        given = [
+            form.unpack(getattr(value, name), limits) if form.unpack else getattr(value, name) for name, form in forms
+        ]
+        return cls(*given)
+
+    return _Form(made, pack, unpack)
+
+
+def _union(forms: dict[Any, _Form]) -> _Form:
+    """One of several structures."""
+    by_class = {cls: form.pack for cls, form in forms.items()}
+    by_wire = {form.wire: form.unpack for form in forms.values()}
+    return _Form(
+        reduce(or_, by_wire),
+        lambda value: by_class[type(value)](value),  # type: ignore[misc]
+        lambda value, limits: by_wire[type(value)](value, limits),  # type: ignore[misc]
+    )
+
+
+_MESSAGES: dict[Any, _Form] = {}
+# a message that holds another one comes behind it
+for _cls in sorted(MESSAGE_KINDS, key=lambda cls: cls is messages.Delegate):
+    _MESSAGES[_cls] = _struct(_cls, MESSAGE_KINDS[_cls])
+_FRAMES = _union({cls: _struct(cls, kind) for cls, kind in FRAME_KINDS.items()})
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_FRAMES.wire)
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of a frame.
+
+    >>> encode(frames.Probe((1, "milan", 3), 7)).hex(" ")
+    '93 06 93 01 a5 6d 69 6c 61 6e 03 07'
+    """
+    assert _FRAMES.pack is not None
+    return _encoder.encode(_FRAMES.pack(frame))
+
+
+def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Frame:
+    """Read a frame; what is none is refused with :class:`~palio.errors.DecodeError`.
+
+    >>> decode(bytes.fromhex("93 06 93 01 a5 6d 69 6c 61 6e 03 07"))
+    Probe(session=(1, 'milan', 3), number=7)
+    """
+    assert _FRAMES.unpack is not None
+    try:
+        frame: Frame = _FRAMES.unpack(_decoder.decode(data), limits)
+    except (msgspec.MsgspecError, CallerError, ValueError, RecursionError) as error:
+        if isinstance(error, DecodeError):
+            raise
+        raise DecodeError(f"no frame of a link: {brief(str(error))}") from error
+    return frame
