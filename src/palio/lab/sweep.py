@@ -33,6 +33,8 @@ class Swept(NamedTuple):
     failed: tuple[Outcome, ...]
     seconds: float
     """That all runs took together."""
+    cpu_seconds: float
+    """Of the processors, that playing them took."""
 
 
 class Sweep(NamedTuple):
@@ -57,7 +59,8 @@ class Sweep(NamedTuple):
         if missing:
             outcomes = self._play(spark, missing, lambda count: progress(skipped + count, len(runs)))
         failed = tuple(outcome for outcome in outcomes if outcome.problem is not None)
-        return Swept(len(outcomes) - len(failed), skipped, failed, sum(outcome.seconds for outcome in outcomes))
+        seconds, cpu_seconds = (sum(getattr(each, key) for each in outcomes) for key in ("seconds", "cpu_seconds"))
+        return Swept(len(outcomes) - len(failed), skipped, failed, seconds, cpu_seconds)
 
     def _play(self, spark: SparkSession, runs: Sequence[Run], progress: Callable[[int], None]) -> list[Outcome]:
         context, tasks = spark.sparkContext, pack(runs)
@@ -85,16 +88,16 @@ def pack(runs: Sequence[Run]) -> list[list[Run]]:
     """Put runs together to tasks: the long ones first and alone, so that no core is left with one at the end."""
     tasks: list[list[Run]] = []
     size = _TASK
-    for run in sorted(runs, key=lambda run: (-_seconds(run.setting), run.name)):
+    for run in sorted(runs, key=lambda run: (-expected_seconds(run.setting), run.name)):
         if size >= _TASK:
             tasks.append([])
             size = 0.0
         tasks[-1].append(run)
-        size += _seconds(run.setting)
+        size += expected_seconds(run.setting)
     return tasks
 
 
-def _seconds(setting: Setting) -> float:
+def expected_seconds(setting: Setting) -> float:
     """About how long a run takes."""
     publications = setting.objects * setting.publications * setting.object_cycles
     requests = setting.parties * setting.party_cycles * (2 + setting.notifications)
@@ -115,6 +118,8 @@ def traces_table(spark: SparkSession, out: str | os.PathLike[str]) -> DataFrame:
 def measured(spark: SparkSession, sweep: Sweep) -> Results:
     """What claims are judged by: the runs of a sweep that were done, and no others that may be in the folder."""
     wanted = {run for experiment in sweep.experiments for run in experiment.runs()}
+    if not any(results_file(sweep.out, run).exists() for run in wanted):
+        return Results(())
     return Results(each for each in _measured(runs_table(spark, sweep.out)) if each.run in wanted)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -23,7 +23,7 @@ from palio.lab.tally import METRICS, Tally
 from palio.lab.topology import Topology
 from palio.sim.trace import Entry
 
-_ROWS = 100_000
+ROWS = 100_000
 """Messages of a trace that are written at once."""
 _SETTING_TYPES = {"architecture": pa.string()}
 RESULTS = pa.schema(
@@ -69,7 +69,9 @@ class Outcome(NamedTuple):
     """What has become of a run."""
 
     run: str
-    seconds: float
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Of the processor."""
     problem: str | None = None
 
 
@@ -89,15 +91,18 @@ def trace_file(out: str | os.PathLike[str], run: Run) -> Path:
 
 
 def play_all(order: Order, runs: Iterable[Run]) -> Iterator[Outcome]:
-    """Play runs one after the other; what goes wrong with one does not concern the others."""
+    """Play runs one after the other; what goes wrong with one does not concern the others.
+
+    Those whose files are there are not played again: a task is begun anew when the executor that had it is lost.
+    """
     for run in runs:
-        begin = perf_counter()
+        problem, begin, cpu_begin = None, perf_counter(), process_time()
         try:
-            _play(order, run)
+            if not results_file(order.out, run).exists():
+                _play(order, run)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is told)
-            yield Outcome(run.name, perf_counter() - begin, f"{type(error).__name__}: {brief(str(error))}")
-        else:
-            yield Outcome(run.name, perf_counter() - begin)
+            problem = f"{type(error).__name__}: {brief(str(error))}"
+        yield Outcome(run.name, perf_counter() - begin, process_time() - cpu_begin, problem)
 
 
 def _play(order: Order, run: Run) -> None:
@@ -128,12 +133,22 @@ def _play(order: Order, run: Run) -> None:
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[Path]:
-    """A file that is there when all of it is written, or not at all."""
+    """A file that is there when all of it is written, or not at all.
+
+    Then what killed processes have left of it is removed, too. A living one that writes the same file, of another sweep
+    in the same folder, loses its own by that, and is content: the same run gives the same file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished
-        unfinished.replace(path)
+        try:
+            unfinished.replace(path)
+        except FileNotFoundError:
+            if not path.exists():
+                raise
+        for left in path.parent.glob(f".{path.name}.*"):
+            left.unlink(missing_ok=True)
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -149,7 +164,7 @@ class _Trace:
     def add(self, entry: Entry) -> None:
         """One more message."""
         self._entries.append(entry)
-        if len(self._entries) == _ROWS:
+        if len(self._entries) == ROWS:
             self._write()
 
     def _write(self) -> None:
@@ -164,4 +179,9 @@ class _Trace:
     def __exit__(self, kind: object, *_rest: object) -> None:
         if kind is None and self._entries:
             self._write()
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError:
+            self._writer.is_open = False  # else it tries once more when it is forgotten
+            if kind is None:
+                raise
