@@ -16,7 +16,6 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from palio.errors import brief
 from palio.lab.play import Play
 from palio.lab.study import Run, Setting
 from palio.lab.tally import METRICS, Tally
@@ -101,7 +100,7 @@ def play_all(order: Order, runs: Iterable[Run]) -> Iterator[Outcome]:
             if not results_file(order.out, run).exists():
                 _play(order, run)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is told)
-            problem = f"{type(error).__name__}: {brief(str(error))}"
+            problem = f"{type(error).__name__}: {error}".partition("\n")[0]
         yield Outcome(run.name, perf_counter() - begin, process_time() - cpu_begin, problem)
 
 
