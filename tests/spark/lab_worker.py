@@ -23,14 +23,14 @@ from palio.lab.study import Experiment, Setting
 from palio.lab.sweep import Sweep
 
 NETWORK = siena.network()
-GRID = (Experiment("siena", tuple(Setting(each, 1, 100) for each in ("hs", "as", "aa")), 4),)
-"""Each run takes a third of a second or more, so that it can be disturbed."""
-RUNS = 12
+GRID = (Experiment("siena", tuple(Setting(each, 1, 30) for each in ("hs", "as", "aa")), 3),)
+"""Each run takes a quarter of a second or more, so that it can be disturbed."""
+RUNS = 9
 
 
 def small_tasks() -> None:
     """Let there be several tasks a core, as there are in long sweeps."""
-    sweep._TASK = 1.0
+    sweep._TASK = 0.5
 
 
 def small_grid() -> None:

@@ -159,3 +159,4 @@ def test_a_run_that_fails_is_told_in_the_shell(
     failed = CliRunner().invoke(palio, ["lab", "run", "--out", str(tmp_path)])
     assert failed.exit_code == 1
     assert "objects, number: -1 is below 0" in failed.stderr
+    assert "0 runs done, 0 were done before, 1 failed" in failed.stdout

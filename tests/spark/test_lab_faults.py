@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from palio.cli.main import palio
-from palio.lab import siena, sweep, work
+from palio.lab import siena, work
 from palio.lab.play import Play
 from palio.lab.study import Experiment, Run, Setting
 from palio.lab.sweep import Sweep, runs_table
@@ -118,7 +118,9 @@ def test_a_study_whose_driver_is_killed_goes_on(
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     order, run = Order(NETWORK, str(tmp_path), keeps_traces=True), Run("tiny", TINY[0], 0)
     other = results_file(tmp_path, run._replace(repetition=1))
-    left = [path.with_name(f".{path.name}.4194305") for path in (results_file(tmp_path, run), trace_file(tmp_path, run))]
+    left = [
+        path.with_name(f".{path.name}.4194305") for path in (results_file(tmp_path, run), trace_file(tmp_path, run))
+    ]
     left.append(other.with_name(f".{other.name}.4194305"))
     for path in left:
         path.parent.mkdir(parents=True, exist_ok=True)

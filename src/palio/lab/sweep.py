@@ -58,6 +58,7 @@ class Sweep(NamedTuple):
         outcomes: list[Outcome] = []
         if missing:
             outcomes = self._play(spark, missing, lambda count: progress(skipped + count, len(runs)))
+            progress(skipped + len(outcomes), len(runs))
         failed = tuple(outcome for outcome in outcomes if outcome.problem is not None)
         seconds, cpu_seconds = (sum(getattr(each, key) for each in outcomes) for key in ("seconds", "cpu_seconds"))
         return Swept(len(outcomes) - len(failed), skipped, failed, seconds, cpu_seconds)
