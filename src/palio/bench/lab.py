@@ -55,7 +55,7 @@ class Pace(NamedTuple):
 
 
 USUAL = Pace(sweep_seconds=600.0, rows=20_000_000, rounds=3)
-QUICK = Pace(sweep_seconds=120.0, rows=2_000_000, rounds=2, has_grid=False)
+QUICK = Pace(sweep_seconds=100.0, rows=2_000_000, rounds=2, has_grid=False)
 
 
 def run(
