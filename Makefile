@@ -34,6 +34,7 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 	$(BIN)/palio bench routing
 	$(BIN)/palio bench sim
 	$(BIN)/palio bench spark --quick
+	$(BIN)/palio bench lab --quick
 
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
 	scripts/sanitize

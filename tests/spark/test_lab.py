@@ -18,7 +18,7 @@ from palio.lab.study import Experiment, Setting
 from palio.lab.sweep import Standing, Sweep, measured, pack, runs_table, traces_table
 from palio.lab.tally import METRICS
 from palio.lab.topology import TransitStub, transit_stub
-from palio.lab.work import key_of, results_file
+from palio.lab.work import key_of, number_of, results_file
 
 NETWORK = transit_stub(1, TransitStub(transit_nodes=2, stubs=1, stub_nodes=3))
 SETTINGS = tuple(
@@ -89,7 +89,7 @@ def test_metrics_of_traces_are_those_that_are_added_up(session: SparkSession, tm
         )
     run = next(SMALL.runs())
     entries = Play(run.scenario(NETWORK), run.seed).run()
-    mine = traces.where(traces["run"] == run.name)
+    mine = traces.where(traces["run"] == number_of(run.name))
     assert mine.count() == len(entries)
     total = metrics.totals(mine).collect()[0]
     assert (total["messages"], total["cost"]) == (len(entries), sum(entry.cost for entry in entries))
@@ -233,6 +233,7 @@ def test_a_run_that_fails_is_told_in_the_shell(
     failed = CliRunner().invoke(palio, ["lab", "run", "--out", str(tmp_path)])
     assert failed.exit_code == 1
     assert "objects, number: -1 is below 0" in failed.stderr
+    assert "0 runs done, 0 were done before, 1 failed" in failed.stdout
     unjudged = CliRunner().invoke(palio, ["lab", "verify", "--out", str(tmp_path)])
     assert unjudged.exit_code == 1
     assert "1 runs failed; claims are judged by all" in unjudged.stderr

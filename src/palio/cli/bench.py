@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from palio.bench.report import Report, format_figure, machine
+from palio.cli.spark_session import errors_in_a_line, running
 from palio.errors import CallerError
 
 
@@ -282,6 +283,36 @@ def spark(  # noqa: PLR0913, PLR0917 - each is an option
     _print(report, as_json, _SPARK_TABLES)
 
 
+def _names_of_lab_parts(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    allowed = ("sweep", "aggregation", "grid")
+    return _parts(given, allowed) or list(allowed)
+
+
+@bench.command(epilog="Example:  palio bench lab --quick --json > lab.json")
+@click.option(
+    "--part", "parts", multiple=True, callback=_names_of_lab_parts, help="sweep, aggregation, grid; default: all."
+)
+@click.option("--quick", is_flag=True, help="Fewer runs and shorter traces, without the grid, in two minutes or so.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def lab(parts: list[str], quick: bool, as_json: bool) -> None:
+    """Studies on Spark: runs a minute, and tables of traces of 20 million messages beside duckdb on the same files.
+
+    "busy" is the share of the cores that played runs: their processor time over cores times the time from the start of
+    the sweep to its end. The start of Spark is not part of it, that of its workers is; the goal is 85 %. "times duckdb"
+    compares times with as many threads, lower is better; the goal is 5. Both must make the same tables. The quick grid
+    should take less than ten minutes. Needs palio[spark], a Java runtime and duckdb; takes twenty minutes or so.
+    """
+    if quick and parts == ["grid"]:
+        raise click.UsageError("nothing to measure: --quick leaves the grid out")
+    with errors_in_a_line():
+        from palio.bench import lab as benchmark
+
+        with running("local[*]") as session:
+            pace = benchmark.QUICK if quick else benchmark.USUAL
+            report = benchmark.run(session, parts, pace, lambda step: click.echo(f"  {step}", err=True))
+    _print(report, as_json, _LAB_TABLES)
+
+
 _SUBJECT = ("workload", "filters", "engine")
 _MATCH_TABLES = [
     (
@@ -315,6 +346,10 @@ _SPARK_TABLES = [
     (*_SUBJECT, "events_per_second", "events", "of_process", "of_pass_through", "of_join"),
     (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
     (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
+]
+_LAB_TABLES = [
+    ("part", "subject", "runs", "seconds", "runs_per_minute", "messages_per_second", "busy_share"),
+    ("part", "subject", "rows", "groups", "spark_seconds", "duckdb_seconds", "times_duckdb"),
 ]
 _ROUTING_TABLE = (
     *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
@@ -358,6 +393,11 @@ _LABELS = {
     "found_share": "of one\nmonitor",
     "in_vain": "in vain",
     "of_matcher": "of the\nindex",
+    "runs_per_minute": "runs/\nminute",
+    "busy_share": "busy",
+    "spark_seconds": "Spark\ns",
+    "duckdb_seconds": "duckdb\ns",
+    "times_duckdb": "times\nduckdb",
     "architecture": "arch",
     "neighbours": "neigh-\nbours",
     "server_messages": "between\nservers",

@@ -9,6 +9,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+_REQUESTS = ("publish", "subscribe", "unsubscribe", "advertise", "unadvertise")
+"""The types of messages with which services begin."""
+
 
 def _costs() -> list[Column]:
     """How many messages of a group there are, and what they cost."""
@@ -49,10 +52,26 @@ def per_link(traces: DataFrame) -> DataFrame:
 
 def per_service(traces: DataFrame) -> DataFrame:
     """By the request from which they follow; with its kind, and the time from first departure to last arrival."""
-    return traces.groupBy("run", "service_id").agg(
-        f.min_by("type", "message_id").alias("kind"),
-        *_costs(),
-        (f.max("arrival") - f.min("departure")).alias("delay"),
+    codes = f.lit(0)
+    for code, kind in enumerate(_REQUESTS, 1):
+        codes = f.when(f.col("type") == kind, code).otherwise(codes)
+    # the type of the first message; in one number, as aggregating texts would make Spark sort all messages
+    first = f.min(f.col("message_id") * 8 + codes)
+    return (
+        traces.groupBy("run", "service_id")
+        .agg(first.alias("first"), *_costs(), (f.max("arrival") - f.min("departure")).alias("delay"))
+        .select(
+            "run",
+            "service_id",
+            f.array(*map(f.lit, ("", *_REQUESTS)))[(f.col("first") % 8).cast("int")].alias("kind"),
+            "messages",
+            "cost",
+            "least_cost",
+            "mean_cost",
+            "cost_deviation",
+            "highest_cost",
+            "delay",
+        )
     )
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from palio.lab.study import Experiment, Measured, Results, Run, Setting
 from palio.lab.tally import METRICS
 from palio.lab.topology import Topology
-from palio.lab.work import Order, Outcome, play_all, results_file, trace_file
+from palio.lab.work import Order, Outcome, play_all, results_file
 
 _RATE = 80_000.0
 """Messages that a core plays in a second, about: only for how runs are put together."""
@@ -33,6 +33,8 @@ class Swept(NamedTuple):
     failed: tuple[Outcome, ...]
     seconds: float
     """That all runs took together."""
+    cpu_seconds: float
+    """Of the processors, that playing them took."""
 
 
 class Standing(NamedTuple):
@@ -61,38 +63,38 @@ class Sweep(NamedTuple):
         time.
         """
         runs = [run for experiment in self.experiments for run in experiment.runs()]
-        missing = [run for run in runs if not self._is_done(run)]
+        order = Order(self.network, self.out, self.longest_trace)
+        missing = [run for run in runs if not order.is_done(run)]
         skipped = len(runs) - len(missing)
         progress(Standing(skipped, len(runs), 0.0 if missing else 1.0))
         outcomes: list[Outcome] = []
         if missing:
-            outcomes = self._play(
-                spark, missing, lambda count, share: progress(Standing(skipped + count, len(runs), share))
+            outcomes = _play(
+                spark, order, missing, lambda count, share: progress(Standing(skipped + count, len(runs), share))
             )
         failed = tuple(outcome for outcome in outcomes if outcome.problem is not None)
-        return Swept(len(outcomes) - len(failed), skipped, failed, sum(outcome.seconds for outcome in outcomes))
+        seconds, cpu_seconds = (sum(getattr(each, key) for each in outcomes) for key in ("seconds", "cpu_seconds"))
+        return Swept(len(outcomes) - len(failed), skipped, failed, seconds, cpu_seconds)
 
-    def _is_done(self, run: Run) -> bool:
-        files = [results_file(self.out, run)] + [trace_file(self.out, run)] * bool(self.longest_trace)
-        return all(file.exists() for file in files)
 
-    def _play(self, spark: SparkSession, runs: Sequence[Run], progress: Callable[[int, float], None]) -> list[Outcome]:
-        context, tasks = spark.sparkContext, pack(runs)
-        played, work = context.accumulator(0), context.accumulator(0.0)
-        whole = sum(_seconds(run.setting) for run in runs)
-        order = Order(self.network, self.out, self.longest_trace)
-        rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played, work))
-        with ThreadPoolExecutor(1) as thread:
-            waiting = thread.submit(rows.collect)
-            try:
-                while not wait([waiting], timeout=_PAUSE).done:
-                    progress(played.value, work.value / whole)
-            except BaseException:
-                context.cancelAllJobs()  # somebody does not want to wait: what is done stays done
-                raise
-            outcomes = waiting.result()
-        progress(len(outcomes), 1.0)
-        return outcomes
+def _play(
+    spark: SparkSession, order: Order, runs: Sequence[Run], progress: Callable[[int, float], None]
+) -> list[Outcome]:
+    context, tasks = spark.sparkContext, pack(runs)
+    played, work = context.accumulator(0), context.accumulator(0.0)
+    whole = sum(expected_seconds(run.setting) for run in runs)
+    rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played, work))
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(rows.collect)
+        try:
+            while not wait([waiting], timeout=_PAUSE).done:
+                progress(min(played.value, len(runs)), min(work.value / whole, 1.0))  # some may be counted twice
+        except BaseException:
+            context.cancelAllJobs()  # somebody does not want to wait: what is done stays done
+            raise
+        outcomes = waiting.result()
+    progress(len(outcomes), 1.0)
+    return outcomes
 
 
 def _play_task(
@@ -100,7 +102,7 @@ def _play_task(
 ) -> Iterator[Outcome]:
     for run, outcome in zip(runs, play_all(order, runs), strict=True):
         played.add(1)
-        work.add(_seconds(run.setting))
+        work.add(expected_seconds(run.setting))
         yield outcome
 
 
@@ -108,16 +110,16 @@ def pack(runs: Sequence[Run]) -> list[list[Run]]:
     """Put runs together to tasks: the long ones first and alone, so that no core is left with one at the end."""
     tasks: list[list[Run]] = []
     size = _TASK
-    for run in sorted(runs, key=lambda run: (-_seconds(run.setting), run.name)):
+    for run in sorted(runs, key=lambda run: (-expected_seconds(run.setting), run.name)):
         if size >= _TASK:
             tasks.append([])
             size = 0.0
         tasks[-1].append(run)
-        size += _seconds(run.setting)
+        size += expected_seconds(run.setting)
     return tasks
 
 
-def _seconds(setting: Setting) -> float:
+def expected_seconds(setting: Setting) -> float:
     """About how long a run takes."""
     publications = setting.objects * setting.publications * setting.object_cycles
     deliveries = setting.parties * min(setting.party_cycles * setting.notifications, publications)
@@ -139,6 +141,8 @@ def traces_table(spark: SparkSession, out: str | os.PathLike[str]) -> DataFrame:
 def measured(spark: SparkSession, sweep: Sweep) -> Results:
     """What claims are judged by: the runs of a sweep that were done, and no others that may be in the folder."""
     wanted = {run for experiment in sweep.experiments for run in experiment.runs()}
+    if not any(results_file(sweep.out, run).exists() for run in wanted):
+        return Results(())
     return Results(each for each in _measured(runs_table(spark, sweep.out)) if each.run in wanted)
 
 

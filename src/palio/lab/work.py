@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from palio.errors import brief
 from palio.lab.play import Play
 from palio.lab.scenario import Scenario
 from palio.lab.study import Run, Setting
@@ -24,12 +23,13 @@ from palio.lab.tally import METRICS, Tally
 from palio.lab.topology import Topology
 from palio.sim.trace import Entry
 
-_ROWS = 100_000
+ROWS = 100_000
 """Messages of a trace that are written at once."""
 _SETTING_TYPES = {"architecture": pa.string(), "is_poisson": pa.bool_(), "network": pa.string()}
 RESULTS = pa.schema(
     [
-        ("run", pa.string()),
+        ("run", pa.int64()),
+        ("name", pa.string()),
         *((name, _SETTING_TYPES.get(name, pa.int64())) for name in Setting._fields),
         ("repetition", pa.int64()),
         ("seed", pa.int64()),
@@ -41,7 +41,7 @@ RESULTS = pa.schema(
 """A row a run: what it was, its figures, the cost of each site, and how long it took."""
 TRACE = pa.schema(
     [
-        ("run", pa.string()),
+        ("run", pa.int64()),
         ("type", pa.string()),
         ("message_id", pa.int64()),
         ("service_id", pa.int64()),
@@ -66,18 +66,30 @@ class Order(NamedTuple):
     longest_trace: int
     """Messages; of runs with more there are figures, but no trace."""
 
+    def is_done(self, run: Run) -> bool:
+        """Whether all files of a run are there."""
+        wanted = [results_file(self.out, run)] + [trace_file(self.out, run)] * bool(self.longest_trace)
+        return all(path.exists() for path in wanted)
+
 
 class Outcome(NamedTuple):
     """What has become of a run."""
 
     run: str
-    seconds: float
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Of the processor."""
     problem: str | None = None
 
 
 def key_of(run: Run) -> str:
     """A short name for files."""
     return blake2b(run.name.encode(), digest_size=12).hexdigest()
+
+
+def number_of(name: str) -> int:
+    """By which a run is known in tables: aggregation by numbers takes half as long as by names."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def results_file(out: str | os.PathLike[str], run: Run) -> Path:
@@ -91,15 +103,18 @@ def trace_file(out: str | os.PathLike[str], run: Run) -> Path:
 
 
 def play_all(order: Order, runs: Iterable[Run]) -> Iterator[Outcome]:
-    """Play runs one after the other; what goes wrong with one does not concern the others."""
+    """Play runs one after the other; what goes wrong with one does not concern the others.
+
+    Those whose files are there are not played again: a task is begun anew when the executor that had it is lost.
+    """
     for run in runs:
-        begin = perf_counter()
+        problem, begin, cpu_begin = None, perf_counter(), process_time()
         try:
-            _play(order, run)
+            if not order.is_done(run):
+                _play(order, run)
         except Exception as error:  # noqa: BLE001 (whatever it is, it is told)
-            yield Outcome(run.name, perf_counter() - begin, f"{type(error).__name__}: {brief(str(error))}")
-        else:
-            yield Outcome(run.name, perf_counter() - begin)
+            problem = f"{type(error).__name__}: {error}".partition("\n")[0]
+        yield Outcome(run.name, perf_counter() - begin, process_time() - cpu_begin, problem)
 
 
 def played(scenario: Scenario, seed: int, trace: TraceFile | None = None) -> Tally:
@@ -126,7 +141,8 @@ def _play(order: Order, run: Run) -> None:
     else:
         tally = played(scenario, run.seed)
     row = {
-        "run": run.name,
+        "run": number_of(run.name),
+        "name": run.name,
         **run.setting._asdict(),
         "repetition": run.repetition,
         "seed": run.seed,
@@ -140,12 +156,22 @@ def _play(order: Order, run: Run) -> None:
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[Path]:
-    """A file that is there when all of it is written, or not at all."""
+    """A file that is there when all of it is written, or not at all.
+
+    Then what killed processes have left of it is removed, too. A living one that writes the same file, of another sweep
+    in the same folder, loses its own by that, and is content: the same run gives the same file.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         yield unfinished
-        unfinished.replace(path)
+        try:
+            unfinished.replace(path)
+        except FileNotFoundError:
+            if not path.exists():
+                raise
+        for left in path.parent.glob(f".{path.name}.*"):
+            left.unlink(missing_ok=True)
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -154,7 +180,7 @@ class TraceFile:
     """A trace that is being written, and given up when it gets too long."""
 
     def __init__(self, path: Path, name: str, longest: int) -> None:
-        self._name, self._path = name, path
+        self._run, self._path = number_of(name), path
         self._room = longest
         self._writer = pq.ParquetWriter(path, TRACE, compression="zstd")
         self._entries: list[Entry] = []
@@ -167,7 +193,7 @@ class TraceFile:
         if self._room < 0:
             return
         self._entries.append(entry)
-        if len(self._entries) == _ROWS:
+        if len(self._entries) == ROWS:
             self._write()
 
     def _give_up(self) -> None:
@@ -178,7 +204,7 @@ class TraceFile:
 
     def _write(self) -> None:
         entries, self._entries = self._entries, []
-        columns = [pa.array([self._name] * len(entries))]
+        columns = [pa.array([self._run] * len(entries), pa.int64())]
         columns += [pa.array([getattr(each, name) for each in entries]) for name in TRACE.names[1:]]
         self._writer.write_table(pa.Table.from_arrays(columns, schema=TRACE))
 
@@ -188,4 +214,9 @@ class TraceFile:
     def __exit__(self, kind: object, *_rest: object) -> None:
         if kind is None and self._entries:
             self._write()
-        self._writer.close()
+        try:
+            self._writer.close()
+        except OSError:
+            self._writer.is_open = False  # else it tries once more when it is forgotten
+            if kind is None:
+                raise
