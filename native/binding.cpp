@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arrow_binding.hpp"
+#include "board_binding.hpp"
 #include "body.hpp"
 #include "index_binding.hpp"
 #include "to_python.hpp"
@@ -113,4 +114,5 @@ NB_MODULE(_core, module) {
              "Read arrays of plain values, nested at most so deep and with at most so many elements in all.");
   palio::python::register_arrow(module);
   palio::python::register_index(module);
+  palio::python::register_board(module);
 }

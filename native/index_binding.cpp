@@ -236,6 +236,8 @@ class PyIndex {
     return to_errors(skipped);
   }
 
+  SharedIndex& shared() { return shared_; }
+
   size_t size() {
     return reading(shared_.lock, [&] { return shared_.view().filters; });
   }
@@ -428,6 +430,8 @@ class PyIndex {
 };
 
 }  // namespace
+
+SharedIndex& shared_of(nb::handle index) { return nb::cast<PyIndex&>(index).shared(); }
 
 void register_index(nb::module_& module) {
   PyDateTime_IMPORT;  // each source file has a table of its own

@@ -12,6 +12,15 @@ _LAST = datetime(9999, 1, 1, tzinfo=UTC)
 """No clock is that far ahead; times could not grow any more."""
 
 
+def date_of(microseconds: int) -> datetime:
+    """A moment that is counted in microseconds."""
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _microseconds(date: datetime) -> int:
+    return (date - _EPOCH) // _TICK
+
+
 class HybridClock:
     """A publication has the time of the clock, but is later than every notification that was here before it.
 
@@ -31,10 +40,19 @@ class HybridClock:
     def next(self, now: int) -> datetime:
         """The time of a publication at a moment in microseconds."""
         if self._date[0] != now:
-            self._date = now, _EPOCH + timedelta(microseconds=now)
+            self._date = now, date_of(now)
         date = self._date[1]
         self.latest = date if date > self.latest else self.latest + _TICK
         return self.latest
+
+    def reserve(self, now: int) -> int:
+        """The time in microseconds that :meth:`next` would give; as many after it as are then said to be used."""
+        return max(now, _microseconds(self.latest) + 1)
+
+    def use(self, first: int, count: int) -> None:
+        """The times from the first one, one after the other, are those of publications."""
+        if count:
+            self.latest = date_of(first + count - 1)
 
     def saw(self, published: datetime) -> None:
         """A notification has come that was published at a time."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from palio.codec import frames, msgpack
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.ports import Down, Event, Received, Refused, Up
 from palio.model import Filter, Notification, Pattern
@@ -15,14 +16,16 @@ from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission, ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError
 from palio.node.delegation import Delegating
-from palio.node.hybrid import HybridClock
+from palio.node.hybrid import HybridClock, date_of
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
 from palio.node.mail import Mail
 from palio.node.monitors import Monitors
 from palio.node.neighbours import Neighbours
 from palio.node.ports import (
+    AcceptedUpTo,
     Deliver,
+    DeliverBlock,
     DeliverSequence,
     FromPeer,
     Input,
@@ -32,8 +35,10 @@ from palio.node.ports import (
     Outlook,
     Output,
     Persist,
+    PublishBlock,
     Reply,
     Request,
+    Rest,
     Send,
 )
 from palio.node.seen import Seen
@@ -166,6 +171,8 @@ class Node:
                 self._happened(events)
         elif isinstance(given, Request):
             self._request(given)
+        elif isinstance(given, PublishBlock):
+            self._publish_block(given)
         else:
             self._take_other(given)
 
@@ -263,6 +270,46 @@ class Node:
         self.published += 1
         enveloped = notification.with_envelope(Envelope(id, self.clock.next(self._now), party))
         self._forward(messages.Publish(enveloped), None)
+
+    def _publish_block(self, block: PublishBlock) -> None:
+        """The same as publishing one after the other; parties that want nothing special get it in compiled form."""
+        if self.settings.guard or self._keeping:
+            self._publish_one_by_one(block)
+            return
+        if self._has_news:
+            self._tell()
+        server, incarnation = self.settings.server, self.settings.incarnation
+        first, published = NotificationId(server, incarnation, self.published), self.clock.reserve(self._now)
+        goes_on = self.router.passes_everything_on
+        done = self.router.board.dispatch(block.frames, first, published, block.party, goes_on=goes_on)
+        self.published += done.accepted
+        self.clock.use(published, done.accepted)
+        outputs = self._outputs
+        for delivery in done.deliveries:
+            outputs.append(DeliverBlock(*delivery))
+        for other in done.others:
+            body = block.frames[other.offset : other.offset + other.size]
+            id = NotificationId(server, incarnation, other.sequence)
+            envelope = Envelope(id, date_of(other.published), block.party)
+            notification = msgpack.decode(Notification, body, self.settings.limits).with_envelope(envelope)
+            self._forward(messages.Publish(notification), None, to_parties=False)
+        for number, problem in done.refused:
+            outputs.append(Reply(block.party, number, problem))
+        if done.last_number:
+            outputs.append(AcceptedUpTo(block.party, done.last_number))
+        if done.consumed < len(block.frames):
+            outputs.append(Rest(PublishBlock(block.party, block.frames[done.consumed :])))
+
+    def _publish_one_by_one(self, block: PublishBlock) -> None:
+        last = 0
+        for number, body in frames.publications_of(block.frames):
+            last = max(last, number)
+            try:
+                self._publish(block.party, msgpack.decode(Notification, body, self.settings.limits))
+            except PalioError as error:
+                self._outputs.append(Reply(block.party, number, error))
+        if last:
+            self._outputs.append(AcceptedUpTo(block.party, last))
 
     def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
         if isinstance(given, ports.Attach):
@@ -426,7 +473,8 @@ class Node:
             if events:
                 self._happened(events)
 
-    def _forward(self, message: messages.Publish, source: str | None) -> None:
+    def _forward(self, message: messages.Publish, source: str | None, *, to_parties: bool = True) -> None:
+        """Send a notification to all who get it; to parties only if they have not got it in another way."""
         if self._has_news:
             self._tell()
         passed = self.router.admit(message, source)
@@ -434,7 +482,7 @@ class Node:
             return
         notification = passed.notification
         route = self.router.route(passed, source)
-        if route.parties:
+        if route.parties and to_parties:
             numbers = self.mail.add(route.parties, notification) if self.mail is not None else ()
             self._outputs.append(Deliver(route.parties, notification, numbers))
         if route.met:

@@ -75,6 +75,13 @@ class Request(Input, frozen=True, gc=False):
     """The party that acts for this one, if it is another."""
 
 
+class PublishBlock(Input, frozen=True, gc=False):
+    """Many publications of a party at once, as the frames in which they came."""
+
+    party: str
+    frames: bytes
+
+
 class Connect(Input, frozen=True, gc=False):
     """Open a link to another server, and keep it."""
 
@@ -143,6 +150,27 @@ class Deliver(Output, frozen=True, gc=False):
     notification: Notification
     numbers: tuple[int, ...] = ()
     """The number of the delivery for each party, where deliveries are kept until they are acknowledged."""
+
+
+class DeliverBlock(Output, frozen=True, gc=False):
+    """Many notifications for a party of this server, as the frames in which they go."""
+
+    party: str
+    frames: bytes
+    count: int
+
+
+class Rest(Output, frozen=True, gc=False):
+    """What was not handled of a :class:`PublishBlock`: give it again when what there is to deliver is on its way."""
+
+    block: PublishBlock
+
+
+class AcceptedUpTo(Output, frozen=True, gc=False):
+    """All publications of a party up to a number are accepted, but for those that were refused one by one."""
+
+    party: str
+    number: int
 
 
 class DeliverSequence(Output, frozen=True, gc=False):

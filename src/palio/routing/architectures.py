@@ -66,6 +66,11 @@ class Hierarchical(Router):
         """Subscriptions go up."""
         return role is not Role.CLIENT
 
+    @property
+    def passes_everything_on(self) -> bool:
+        """To what is above."""
+        return bool(self._above)
+
     def onward(self, wanting: dict[str, object], source: str | None, message: Publish) -> tuple[str, ...]:
         """Down where it is wanted, and up unless it comes from there."""
         wanting.update(self._above)
@@ -134,6 +139,11 @@ class Flooding(_Acyclic):
     def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
         """None does."""
         return False
+
+    @property
+    def passes_everything_on(self) -> bool:
+        """To all."""
+        return bool(self.peers)
 
     def onward(self, wanting: dict[str, object], source: str | None, message: Publish) -> tuple[str, ...]:  # noqa: ARG002
         """Everywhere."""

@@ -14,6 +14,7 @@ from palio.matching import FilterIndex
 from palio.matching.candidates import Entry, Index
 from palio.model import Advertisement, Filter, Notification
 from palio.routing.antichain import Antichain
+from palio.routing.board import Board
 from palio.routing.membership import Membership
 from palio.routing.messages import Advertise, Control, Message, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.table import Holders, Table
@@ -91,6 +92,7 @@ class Router(ABC):
         self._held_filters: Index[Entry[Filter]] = Index(Filter)
         self._held_advertisements: Index[Entry[Advertisement]] = Index(Advertisement)
         self._index = FilterIndex()
+        self.board = Board(self._index)
         self._slots: dict[Filter, int] = {}
         self._targets: dict[int, str | Holders] = {}
         """Who gets what a filter matches, by the filter's number: its only party, or all of its holders."""
@@ -120,6 +122,11 @@ class Router(ABC):
         if source is not None:
             wanting.pop(source, None)
         return tuple(wanting)
+
+    @property
+    def passes_everything_on(self) -> bool:
+        """Whether some neighbour gets all that is published here, wanted or not."""
+        return False
 
     def admit(self, message: Publish, source: str | None) -> Publish | None:  # noqa: ARG002 (most take it as it is)
         """A notification as it goes on from here, if it does."""
@@ -196,9 +203,13 @@ class Router(ABC):
     def _begin(self, filter: Filter, party: str) -> None:
         """A party holds a filter."""
         self._enter(filter, self.subscriptions.add_party(filter, party))
+        if party != MONITORS:
+            self.board.add(self._slots[filter], party)
 
     def _end(self, filter: Filter, party: str) -> None:
         """A party holds a filter no longer."""
+        if party != MONITORS:
+            self.board.remove(self._slots[filter], party)
         self._leave(filter, self.subscriptions.remove_party(filter, party))
 
     def _offer(self, advertisement: Advertisement, party: str) -> None:
@@ -369,12 +380,14 @@ class Router(ABC):
         if is_gone:
             slot = self._slots.pop(filter)
             self._index.remove(slot)
+            self.board.forget(slot)
             del self._targets[slot]
         else:
             self._aim(filter)
 
     def _aim(self, filter: Filter) -> None:
         """Most filters have one holder, a party: it is found at once, without a look into dictionaries of its own."""
-        holders = self.subscriptions.holders(filter)
+        holders, slot = self.subscriptions.holders(filter), self._slots[filter]
         is_single = len(holders.parties) == 1 and not holders.peers
-        self._targets[self._slots[filter]] = next(iter(holders.parties)) if is_single else holders
+        self._targets[slot] = next(iter(holders.parties)) if is_single else holders
+        self.board.set_others(slot, bool(holders.peers) or MONITORS in holders.parties)

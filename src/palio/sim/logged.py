@@ -59,9 +59,9 @@ class LoggedNode(Node):
             return [_with(output, record) if isinstance(output, Persist) else output for output in outputs]
         return outputs
 
-    def _forward(self, message: Publish, source: str | None) -> None:
+    def _forward(self, message: Publish, source: str | None, *, to_parties: bool = True) -> None:
         self._events.append(Arrived(message.notification))
-        super()._forward(message, source)
+        super()._forward(message, source, to_parties=to_parties)
 
     def _request(self, request: Request) -> None:
         operation = request.operation

@@ -9,6 +9,7 @@ from random import Random
 
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import Input
+from palio.sim.blocks import Blocks
 from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
 from palio.sim.doom import Doom, Effect
@@ -28,6 +29,9 @@ class TroubledCluster(Cluster):
     ) -> None:
         super().__init__(random, latency)
         self._died = died
+        self.in_blocks = False
+        """Whether publications come to servers in blocks."""
+        self._blocks: dict[str, Blocks] = {}
         self._queues: dict[str, Queue] = {}
         """Of servers that are paused or slow; others take everything at once."""
         self._dooms: dict[str, Doom] = {}
@@ -46,6 +50,7 @@ class TroubledCluster(Cluster):
     def crash(self, server: str, *, torn: bool = False) -> bool:
         """A server dies; what waited for it was never taken."""
         self._dooms.pop(server, None)
+        self._blocks.pop(server, None)
         queue = self._queues.pop(server, None)
         if queue is not None:
             queue.take()
@@ -66,8 +71,11 @@ class TroubledCluster(Cluster):
         self._handle(server, inputs)
 
     def _handle(self, server: str, inputs: Iterable[Input]) -> None:
-        node = self.nodes[server]
-        outputs = node.handle(inputs, self.time(server))
+        node, now = self.nodes[server], self.time(server)
+        if self.in_blocks:
+            outputs = list(self._blocks.setdefault(server, Blocks()).handle(node, inputs, now))
+        else:
+            outputs = node.handle(inputs, now)
         doom = self._dooms.get(server)
         for output in outputs if doom is None else doom.before(outputs):
             self._take(server, output)

@@ -1,0 +1,124 @@
+"""Who holds which filters, in compiled form: encoded publications find their parties without the interpreter."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from palio import _core
+from palio.errors import PalioError
+from palio.matching import FilterIndex
+from palio.model.envelope import NotificationId
+from palio.model.limits import Limits
+from palio.model.value import MAX_INTEGER
+
+MOST_BYTES = 16 << 20
+"""Of deliveries that one call makes, about: many parties may want every publication of a large block."""
+
+
+class Other(NamedTuple):
+    """A publication that a neighbour, or a pattern, wants too."""
+
+    offset: int
+    """Of its document in the block."""
+    size: int
+    sequence: int
+    published: int
+    """In microseconds."""
+
+
+class Dispatched(NamedTuple):
+    """What became of a block of publications."""
+
+    consumed: int
+    """Bytes of the block that were handled; the rest has to be given again."""
+    accepted: int
+    """How many publications were, each with the next sequence number and a time that is a microsecond later."""
+    last_number: int
+    """The highest number that a publication has; zero if none wants an answer."""
+    deliveries: list[tuple[str, bytes, int]]
+    """For each party that gets something: frames, and how many."""
+    others: list[Other]
+    refused: list[tuple[int, PalioError]]
+    """The numbers of publications that are none, and why."""
+
+
+class Board:
+    """The parties of the filters of an index.
+
+    >>> from palio import Filter, Notification
+    >>> from palio.codec import frames
+    >>> index = FilterIndex()
+    >>> board = Board(index)
+    >>> board.add(index.add(Filter.parse("x > 3")), "eva")
+    >>> block = frames.publish(Notification(x=5), 1) + frames.publish(Notification(x=1), 2)
+    >>> done = board.dispatch(block, NotificationId("milan", 0, 7), 1_000_000, "adam", goes_on=False)
+    >>> done.accepted, [(party, count) for party, _, count in done.deliveries]
+    (2, [('eva', 1)])
+    """
+
+    __slots__ = ("_board", "_held", "_limits", "_names", "_numbers", "_unused")
+
+    def __init__(self, index: FilterIndex) -> None:
+        self._board = _core.Board(index._core)
+        self._limits = _words(index.limits)
+        self._numbers: dict[str, int] = {}
+        """Parties that hold a filter at least are known by numbers."""
+        self._names: list[str] = []
+        self._held: list[int] = []
+        """How many filters each holds."""
+        self._unused: list[int] = []
+
+    def add(self, slot: int, party: str) -> None:
+        """A party holds a filter."""
+        number = self._numbers.get(party)
+        if number is None:
+            number = self._numbers[party] = self._unused.pop() if self._unused else len(self._names)
+            if number == len(self._names):
+                self._names.append(party)
+                self._held.append(0)
+            self._names[number] = party
+        self._held[number] += 1
+        self._board.add(slot, number)
+
+    def remove(self, slot: int, party: str) -> None:
+        """A party holds a filter no longer."""
+        number = self._numbers[party]
+        self._board.remove(slot, number)
+        self._held[number] -= 1
+        if not self._held[number]:
+            del self._numbers[party]
+            self._unused.append(number)
+
+    def set_others(self, slot: int, has_others: bool) -> None:
+        """Whether a filter has holders that are no parties: then what it matches is among the :class:`Other`."""
+        self._board.set_others(slot, has_others)
+
+    def forget(self, slot: int) -> None:
+        """Nobody holds a filter any more."""
+        self._board.forget(slot)
+
+    def dispatch(
+        self, block: bytes, first: NotificationId, published: int, publisher: str, *, goes_on: bool
+    ) -> Dispatched:
+        """Handle frames of publications by one publisher, the first of which gets this id and time.
+
+        ``goes_on`` says that all of them are wanted elsewhere, too.
+        """
+        consumed, accepted, last, deliveries, others, refused = self._board.dispatch(
+            block, first.origin, first.incarnation, first.sequence, published, publisher, goes_on, MOST_BYTES,
+            *self._limits,
+        )  # fmt: skip
+        names = self._names
+        return Dispatched(
+            consumed,
+            accepted,
+            last,
+            [(names[number], frames, count) for number, frames, count in deliveries],
+            [Other(*each) for each in others],
+            refused,
+        )
+
+
+def _words(limits: Limits) -> tuple[int, int, int, int, int]:
+    given = limits.attributes, limits.name_bytes, limits.value_bytes, limits.payload_bytes, limits.document_bytes
+    return tuple(min(each, MAX_INTEGER) for each in given)  # type: ignore[return-value]

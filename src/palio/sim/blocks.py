@@ -1,0 +1,75 @@
+"""Publications in blocks, as real connections bring them: for servers that have to do the same with both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from palio.codec import frames
+from palio.errors import InternalError
+from palio.node.node import Node
+from palio.node.ports import (
+    AcceptedUpTo,
+    Deliver,
+    DeliverBlock,
+    Input,
+    Output,
+    Publish,
+    PublishBlock,
+    Reply,
+    Request,
+    Rest,
+)
+
+
+class Blocks:
+    """Stands between a server and those who know single requests, answers and deliveries only."""
+
+    def __init__(self) -> None:
+        self._unanswered: dict[str, list[int]] = {}
+        """The numbers of publications, by party, in their order."""
+
+    def handle(self, node: Node, inputs: Iterable[Input], now: int) -> Iterator[Output]:
+        """As the node's, but publications of a party that come one after the other go in together."""
+        given: list[Input] = list(self._together(inputs))
+        while True:
+            rest: list[Input] = []
+            for output in node.handle(given, now):
+                if isinstance(output, Rest):
+                    rest.append(output.block)
+                else:
+                    yield from self._apart(output)
+            if not rest:
+                return
+            given = rest
+
+    def _together(self, inputs: Iterable[Input]) -> Iterator[Input]:
+        party, block = "", b""
+        for each in (*inputs, None):
+            is_plain = isinstance(each, Request) and isinstance(each.operation, Publish) and each.by is None
+            if block and not (is_plain and isinstance(each, Request) and each.party == party):
+                yield PublishBlock(party, block)
+                block = b""
+            if is_plain and isinstance(each, Request) and isinstance(each.operation, Publish):
+                party = each.party
+                block += frames.publish(each.operation.notification, each.number + 1)
+                self._unanswered.setdefault(party, []).append(each.number)
+            elif each is not None:
+                yield each
+
+    def _apart(self, output: Output) -> Iterator[Output]:
+        match output:
+            case DeliverBlock(party, block, count):
+                found = [frames.delivered(content) for _kind, content in frames.frames_of(block)]
+                if len(found) != count:
+                    raise InternalError(f"{party} got {len(found)} notifications where {count} were announced")
+                for notification in found:
+                    yield Deliver((party,), notification)
+            case AcceptedUpTo(party, number):
+                waiting = self._unanswered[party]
+                while waiting and waiting[0] < number:
+                    yield Reply(party, waiting.pop(0))
+            case Reply(party, number, problem) if problem is not None and number - 1 in self._unanswered.get(party, ()):
+                self._unanswered[party].remove(number - 1)
+                yield Reply(party, number - 1, problem)
+            case _:
+                yield output
