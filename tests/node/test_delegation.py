@@ -329,7 +329,7 @@ def say(row: Row, server: str, peer: str, message: Message) -> None:
 
 def enveloped(node: Node, kind: str) -> Notification:
     id = messages.NotificationId("4", 0, 99)
-    return Notification(kind=kind).with_envelope(Envelope(id, node.clock.next(10**9), "source"))
+    return Notification(kind=kind).with_envelope(Envelope(id, node.publishing.clock.next(10**9), "source"))
 
 
 @pytest.mark.parametrize(

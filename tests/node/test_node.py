@@ -82,7 +82,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing() -> None:
     assert isinstance(problem(ask(made, "me", ports.Advertise(Advertisement.parse("z any")))), LimitError)
     assert problem(ask(made, "me", ports.Publish(Notification(x=1, y=2)))) is None
     assert isinstance(problem(ask(made, "me", ports.Publish(Notification(x=1, y=2, z=3)))), NotAdvertisedError)
-    assert made.published == 1
+    assert made.publishing.count == 1
     assert list(made.router.subscriptions) == [Filter.parse("x > 3 and y any")]
 
 
@@ -230,7 +230,7 @@ def test_a_node_comes_back_as_what_it_was() -> None:
     (delivery, _) = write(first, ask(first, "you", ports.Publish(Notification(x=4))))
     write(first, first.handle([FromPeer("rome", Open((1, "rome", 0), "peer", "as", (("rome", (0, "", 0)),)))], 6))
     again = Node(first.settings, disk.items(), 9)  # type: ignore[arg-type]
-    assert again.published == 1
+    assert again.publishing.count == 1
     assert again.router.profile("me") == first.router.profile("me")
     assert list(again.router.peers) == ["rome"]
     assert again.router.control() == []

@@ -63,7 +63,7 @@ class Keeping:
 
     def finish(self, node: Node) -> tuple[Record, ...]:
         """All that has changed since the last call."""
-        counters = node.published, node.router.membership.latest, node.clock.latest
+        counters = node.publishing.count, node.router.membership.latest, node.publishing.clock.latest
         if counters != self._counters:
             self._counters = counters
             self.journal.put(("counters",), counters)
@@ -93,8 +93,8 @@ class Keeping:
     def restore(self, node: Node, records: Iterable[Record], now: int) -> None:
         """Make a new node what it was when the records were written."""
         known: dict[tuple[Any, ...], Any] = {key: value for key, value in records if value is not None}
-        self._counters = known.get(("counters",), (0, 0, node.clock.latest))
-        node.published, latest, node.clock.latest = self._counters
+        self._counters = known.get(("counters",), (0, 0, node.publishing.clock.latest))
+        node.publishing.count, latest, node.publishing.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
         node.waves.restore(self._waves)
         node.router.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})

@@ -12,11 +12,9 @@ from palio.codec import frames, msgpack
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.ports import Down, Event, Received, Refused, Up
 from palio.model import Filter, Notification, Pattern
-from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission, ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError
 from palio.node.delegation import Delegating
-from palio.node.hybrid import HybridClock, date_of
 from palio.node.journal import Record
 from palio.node.keeping import Keeping
 from palio.node.mail import Mail
@@ -25,7 +23,6 @@ from palio.node.neighbours import Neighbours
 from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
-    DeliverBlock,
     DeliverSequence,
     FromPeer,
     Input,
@@ -38,9 +35,9 @@ from palio.node.ports import (
     PublishBlock,
     Reply,
     Request,
-    Rest,
     Send,
 )
+from palio.node.publishing import Publishing
 from palio.node.seen import Seen
 from palio.node.settings import NodeSettings, check_settings
 from palio.node.watches import Found
@@ -90,11 +87,9 @@ class Node:
         self.mail = Mail(journal) if journal is not None else None
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
-        self.clock = HybridClock()
+        self.publishing = Publishing(settings, self.router)
         self.seen = Seen(settings.server, settings.incarnation)
         self.waves: Waves[_Asked | _Passed] = Waves()
-        self.published = 0
-        """How many notifications this server has accepted, in this incarnation."""
         self._outputs: list[Output] = []
         self._held: deque[tuple[int, list[Output]]] = deque()
         """What waits until records are on disk, by their tokens."""
@@ -265,40 +260,20 @@ class Node:
     def _publish(self, party: str, notification: Notification) -> None:
         if self.settings.guard and not self.router.announces(party, notification):
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
-        admission.check_size(notification, self.settings.limits)
-        id = NotificationId(self.settings.server, self.settings.incarnation, self.published)
-        self.published += 1
-        enveloped = notification.with_envelope(Envelope(id, self.clock.next(self._now), party))
-        self._forward(messages.Publish(enveloped), None)
+        self._forward(self.publishing.accept(party, notification, self._now), None)
 
     def _publish_block(self, block: PublishBlock) -> None:
-        """The same as publishing one after the other; parties that want nothing special get it in compiled form."""
+        """The same as publishing one after the other."""
         if self.settings.guard or self._keeping:
             self._publish_one_by_one(block)
             return
         if self._has_news:
             self._tell()
-        server, incarnation = self.settings.server, self.settings.incarnation
-        first, published = NotificationId(server, incarnation, self.published), self.clock.reserve(self._now)
-        goes_on = self.router.passes_everything_on
-        done = self.router.board.dispatch(block.frames, first, published, block.party, goes_on=goes_on)
-        self.published += done.accepted
-        self.clock.use(published, done.accepted)
-        outputs = self._outputs
-        for delivery in done.deliveries:
-            outputs.append(DeliverBlock(*delivery))
-        for other in done.others:
-            body = block.frames[other.offset : other.offset + other.size]
-            id = NotificationId(server, incarnation, other.sequence)
-            envelope = Envelope(id, date_of(other.published), block.party)
-            notification = msgpack.decode(Notification, body, self.settings.limits).with_envelope(envelope)
-            self._forward(messages.Publish(notification), None, to_parties=False)
-        for number, problem in done.refused:
-            outputs.append(Reply(block.party, number, problem))
-        if done.last_number:
-            outputs.append(AcceptedUpTo(block.party, done.last_number))
-        if done.consumed < len(block.frames):
-            outputs.append(Rest(PublishBlock(block.party, block.frames[done.consumed :])))
+        published = self.publishing.accept_block(block, self._now)
+        self._outputs += published.deliveries
+        for message in published.elsewhere:
+            self._forward(message, None, to_parties=False)
+        self._outputs += published.answers
 
     def _publish_one_by_one(self, block: PublishBlock) -> None:
         last = 0
@@ -411,7 +386,7 @@ class Node:
         for each in notifications:
             if each.envelope is None:
                 raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-            self.clock.saw(each.envelope.published)
+            self.publishing.clock.saw(each.envelope.published)
         self.delegating.receive(peer, message, self._now)
         self._deliver_sequences(self.monitors.found())
 
@@ -429,7 +404,7 @@ class Node:
         if self.seen.is_new(id.origin, id.incarnation, id.sequence):
             if self._keeping:
                 self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
-            self.clock.saw(envelope.published)
+            self.publishing.clock.saw(envelope.published)
             self._forward(message, peer)
         elif self.monitors.has_elements:
             self._talk_of_patterns()

@@ -8,7 +8,7 @@ from palio import _core
 from palio.errors import PalioError
 from palio.matching import FilterIndex
 from palio.model.envelope import NotificationId
-from palio.model.limits import Limits
+from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.model.value import MAX_INTEGER
 
 MOST_BYTES = 16 << 20
@@ -51,16 +51,15 @@ class Board:
     >>> board = Board(index)
     >>> board.add(index.add(Filter.parse("x > 3")), "eva")
     >>> block = frames.publish(Notification(x=5), 1) + frames.publish(Notification(x=1), 2)
-    >>> done = board.dispatch(block, NotificationId("milan", 0, 7), 1_000_000, "adam", goes_on=False)
+    >>> done = board.dispatch(block, NotificationId("milan", 0, 7), 1_000_000, "adam")
     >>> done.accepted, [(party, count) for party, _, count in done.deliveries]
     (2, [('eva', 1)])
     """
 
-    __slots__ = ("_board", "_held", "_limits", "_names", "_numbers", "_unused")
+    __slots__ = ("_board", "_held", "_names", "_numbers", "_unused")
 
     def __init__(self, index: FilterIndex) -> None:
         self._board = _core.Board(index._core)
-        self._limits = _words(index.limits)
         self._numbers: dict[str, int] = {}
         """Parties that hold a filter at least are known by numbers."""
         self._names: list[str] = []
@@ -97,16 +96,24 @@ class Board:
         """Nobody holds a filter any more."""
         self._board.forget(slot)
 
-    def dispatch(
-        self, block: bytes, first: NotificationId, published: int, publisher: str, *, goes_on: bool
+    def dispatch(  # noqa: PLR0913 (what is on an envelope)
+        self,
+        block: bytes,
+        first: NotificationId,
+        published: int,
+        publisher: str,
+        *,
+        goes_on: bool = False,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> Dispatched:
         """Handle frames of publications by one publisher, the first of which gets this id and time.
 
         ``goes_on`` says that all of them are wanted elsewhere, too.
         """
+        words = limits.attributes, limits.name_bytes, limits.value_bytes, limits.payload_bytes, limits.document_bytes
         consumed, accepted, last, deliveries, others, refused = self._board.dispatch(
             block, first.origin, first.incarnation, first.sequence, published, publisher, goes_on, MOST_BYTES,
-            *self._limits,
+            *(min(each, MAX_INTEGER) for each in words),
         )  # fmt: skip
         names = self._names
         return Dispatched(
@@ -117,8 +124,3 @@ class Board:
             [Other(*each) for each in others],
             refused,
         )
-
-
-def _words(limits: Limits) -> tuple[int, int, int, int, int]:
-    given = limits.attributes, limits.name_bytes, limits.value_bytes, limits.payload_bytes, limits.document_bytes
-    return tuple(min(each, MAX_INTEGER) for each in given)  # type: ignore[return-value]

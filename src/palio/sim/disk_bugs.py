@@ -92,7 +92,7 @@ def _numbers_begin_anew(right: _Right) -> _Right:
 
     def restore(keeping: Keeping, node: Node, records: Iterable[Record], now: int) -> None:
         right(keeping, node, records, now)
-        node.published = 0
+        node.publishing.count = 0
 
     return restore
 

@@ -243,7 +243,7 @@ def _number_given_twice(right: _Right) -> _Right:
 
     def publish(node: Node, party: str, notification: Notification) -> None:
         right(node, party, notification)
-        node.published &= ~1
+        node.publishing.count &= ~1
 
     return publish
 

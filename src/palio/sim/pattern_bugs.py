@@ -269,8 +269,8 @@ def _hybrid_time_not_kept(right: _Right) -> _Right:
     """A server that comes back forgets how late the latest publication was."""
 
     def restore(keeping: Keeping, node: Node, records: Any, now: int) -> None:
-        latest = node.clock.latest
+        latest = node.publishing.clock.latest
         right(keeping, node, records, now)
-        node.clock.latest = latest
+        node.publishing.clock.latest = latest
 
     return restore

@@ -126,7 +126,7 @@ class Player:
         )
         parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
         self.cluster.start(settings, parties)
-        self._published[server] = self.cluster.nodes[server].published
+        self._published[server] = self.cluster.nodes[server].publishing.count
 
     def _gateways(self, server: str) -> dict[str, Gateway]:
         mixed, seed = self.history.architecture, self.history.seed
@@ -189,7 +189,7 @@ class Player:
             party.reset(held)
             self._reconcile_watches(name, party, node, asked)
         for key, each in open_requests.items():
-            if each.id is not None and each.id.sequence >= node.published:
+            if each.id is not None and each.id.sequence >= node.publishing.count:
                 self.epoch.publications = [known for known in self.epoch.publications if known.id != each.id]
             elif each.id is not None:
                 self.uncertain.add(each.id)
