@@ -42,6 +42,10 @@ class Board {
   static constexpr uint8_t publish_kind = 0x10, deliver_kind = 0x20;
   static constexpr size_t length_bytes = 4, number_bytes = 4, envelope_length_bytes = 2;
 
+  static uint32_t big_endian(const uint8_t* at) {
+    return uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 | at[3];
+  }
+
   // -- who holds what ------------------------------------------------------------------------------------------------------
 
   void add(Slot slot, PartyNumber party) {
@@ -234,10 +238,6 @@ class Board {
 
   void count(PartyNumber party, Outgoing& outgoing) {
     if (outgoing.count++ == 0) dirty_.push_back(party);
-  }
-
-  static uint32_t big_endian(const uint8_t* at) {
-    return uint32_t{at[0]} << 24 | uint32_t{at[1]} << 16 | uint32_t{at[2]} << 8 | at[3];
   }
 
   static void put_big_endian(char* at, size_t value, size_t bytes) {

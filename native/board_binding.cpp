@@ -6,6 +6,7 @@
 #include "arrow_binding.hpp"
 #include "board.hpp"
 #include "index_binding.hpp"
+#include "scan.hpp"
 
 namespace nb = nanobind;
 
@@ -75,6 +76,16 @@ class PyBoard {
 }  // namespace
 
 void register_board(nb::module_& module) {
+  module.def("scan_frames", [](nb::handle data, size_t most) {
+    ReadableBytes bytes(data);
+    const Scan scan = scan_frames(bytes.data(), bytes.size(), most);
+    nb::list runs;
+    for (const FrameRun& run : scan.runs) runs.append(nb::make_tuple(run.kind, run.begin, run.end));
+    return nb::make_tuple(runs, scan.consumed, scan.is_bad);
+  }, nb::arg("data"), nb::arg("most"),
+     nb::sig("def scan_frames(data: bytes | bytearray | memoryview, most: int) -> tuple[list[tuple[int, int, int]], int, bool]"),
+     "Find whole frames, of at most so many bytes: kind, begin and end of each, of publications in a row together; how "
+     "far they go; and whether what follows is empty or too long.");
   nb::class_<PyBoard>(module, "Board", "Who holds which filters of an index; use it as palio.routing.board.Board.")
       .def(nb::init<nb::handle>(), nb::arg("index"), nb::keep_alive<1, 2>(), nb::sig("def __init__(self, index: Index) -> None"))
       .def("add", &PyBoard::add, nb::arg("id"), nb::arg("party"))

@@ -92,6 +92,11 @@ class Index:
 
     def is_whole(self) -> bool: ...
 
+def scan_frames(data: bytes | bytearray | memoryview, most: int) -> tuple[list[tuple[int, int, int]], int, bool]:
+    """
+    Find whole frames, of at most so many bytes: kind, begin and end of each, of publications in a row together; how far they go; and whether what follows is empty or too long.
+    """
+
 class Board:
     """
     Who holds which filters of an index; use it as palio.routing.board.Board.

@@ -1,0 +1,45 @@
+// Finds the frames in what was read from a connection, before anything is done with them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "board.hpp"
+
+namespace palio {
+
+struct FrameRun {
+  uint8_t kind;
+  size_t begin, end;  // with lengths and kinds; several publications, or one frame of another kind
+};
+
+struct Scan {
+  std::vector<FrameRun> runs;
+  size_t consumed = 0;   // the rest is the beginning of a frame
+  bool is_bad = false;   // after what was consumed comes a frame that is empty or too long
+};
+
+// At most so many bytes may follow a length.
+inline Scan scan_frames(const uint8_t* data, size_t size, size_t most) {
+  Scan scan;
+  while (size - scan.consumed >= Board::length_bytes + 1) {
+    const uint8_t* frame = data + scan.consumed;
+    const size_t length = Board::big_endian(frame);
+    if (length < 1 || length > most) {
+      scan.is_bad = true;
+      break;
+    }
+    if (length > size - scan.consumed - Board::length_bytes) break;
+    const uint8_t kind = frame[Board::length_bytes];
+    const size_t end = scan.consumed + Board::length_bytes + length;
+    if (kind == Board::publish_kind && !scan.runs.empty() && scan.runs.back().kind == kind) {
+      scan.runs.back().end = end;
+    } else {
+      scan.runs.push_back({kind, scan.consumed, end});
+    }
+    scan.consumed = end;
+  }
+  return scan;
+}
+
+}  // namespace palio

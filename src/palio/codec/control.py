@@ -1,0 +1,188 @@
+"""Control frames: what parties and servers say to each other besides notifications.
+
+Each is an array in MessagePack in a frame of its kind (:mod:`palio.codec.frames`); ``docs/protocol.md`` specifies them.
+Documents of the model go in their own form.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Raw
+
+from palio.codec import frames, msgpack
+from palio.errors import DecodeError, brief
+from palio.model import Advertisement, Filter, Limits, Notification, Pattern
+
+VERSION = 1
+"""Of the protocol."""
+Subject = Filter | Pattern | Advertisement
+_SUBJECTS: dict[str, type[Filter] | type[Pattern] | type[Advertisement]] = {
+    "filter": Filter,
+    "pattern": Pattern,
+    "advertisement": Advertisement,
+}
+_NAMES = {cls: name for name, cls in _SUBJECTS.items()}
+
+
+class Control(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Base of all control frames."""
+
+
+class Hello(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The first frame of whoever has opened the connection."""
+
+    versions: tuple[int, ...]
+    """Of the protocol, that it speaks."""
+    role: str
+    """``party`` or ``server``."""
+    name: str
+    token: str = ""
+    agent: str = ""
+    """What program it is, for people."""
+
+
+class Welcome(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The answer: the connection can be used."""
+
+    version: int
+    server: str
+    incarnation: int
+    frame_bytes: int
+    """Frames that are longer are refused."""
+
+
+class Goodbye(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The connection is closed, and why."""
+
+    code: str
+    text: str
+
+
+class Ping(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """To see whether the other end is there."""
+
+    number: int
+
+
+class Pong(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """It is; with the number of the question."""
+
+    number: int
+
+
+class Ask(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A party subscribes, unsubscribes, advertises, unadvertises, watches, or does not any more."""
+
+    number: int
+    operation: str
+    kind: str
+    """What the document is: ``filter``, ``pattern`` or ``advertisement``."""
+    document: Raw
+    wait: bool = False
+    """Answer only when it has spread through the network."""
+    party: str = ""
+    """For whom, if it is another one."""
+
+
+class Answer(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """It was done; or why not."""
+
+    number: int
+    code: str = ""
+    """Empty if it was done."""
+    text: str = ""
+
+
+class Sequence(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A sequence of notifications that matches a pattern."""
+
+    pattern: Raw
+    notifications: tuple[tuple[Raw, Raw], ...]
+    """Envelope and body of each."""
+
+
+class Outlook(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """Whether there is somebody for what a party watches."""
+
+    kind: str
+    document: Raw
+    is_good: bool
+
+
+class Query(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A question about the server or the network."""
+
+    number: int
+    subject: str
+    arguments: dict[str, Any] = {}
+
+
+class Result(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The answer to a :class:`Query`."""
+
+    number: int
+    document: dict[str, Any]
+
+
+KINDS: dict[type[Control], int] = {
+    Hello: 0x01,
+    Welcome: 0x02,
+    Goodbye: 0x03,
+    Ping: 0x04,
+    Pong: 0x05,
+    Ask: 0x12,
+    Answer: 0x13,
+    Sequence: 0x21,
+    Outlook: 0x22,
+    Query: 0x40,
+    Result: 0x41,
+}
+_DECODERS = {kind: msgspec.msgpack.Decoder(cls) for cls, kind in KINDS.items()}
+_encoder = msgspec.msgpack.Encoder()
+C = TypeVar("C", bound=Control)
+
+
+def encode(control: Control) -> bytes:
+    """The whole frame.
+
+    >>> encode(Ping(7)).hex(" ")
+    '00 00 00 03 04 91 07'
+    """
+    return frames.frame(KINDS[type(control)], _encoder.encode(control))
+
+
+def decode(kind: int, content: bytes) -> Control:
+    """Read the content of a frame of a kind.
+
+    >>> decode(0x04, bytes.fromhex("91 07"))
+    Ping(number=7)
+    """
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        raise DecodeError(f"a frame of kind {kind:#04x}, which is not known here")
+    try:
+        control: Control = decoder.decode(content)
+    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise DecodeError(f"a frame of kind {kind:#04x}: {brief(str(error))}") from error
+    return control
+
+
+def document(subject: Subject) -> tuple[str, Raw]:
+    """A filter, a pattern or an advertisement, and which of them it is."""
+    return _NAMES[type(subject)], Raw(msgpack.encode(subject))
+
+
+def subject(kind: str, raw: Raw, limits: Limits) -> Subject:
+    """Read what :func:`document` has written."""
+    cls = _SUBJECTS.get(kind)
+    if cls is None:
+        raise DecodeError(f"{brief(kind)} is none of {', '.join(_SUBJECTS)}")
+    return msgpack.decode(cls, bytes(raw), limits)
+
+
+def enveloped(notification: Notification) -> tuple[Raw, Raw]:
+    """A notification with its envelope."""
+    assert notification.envelope is not None
+    return Raw(msgpack.encode(notification.envelope)), Raw(msgpack.encode(notification))

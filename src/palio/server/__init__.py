@@ -1,0 +1,1 @@
+"""The event server: drives a node with sockets and a real clock."""

@@ -1,0 +1,77 @@
+"""What clients are told when something cannot be: codes that programs know, with a text for people."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from palio.errors import CallerError, DecodeError, DecodeLimitError, InternalError, LimitError, PalioError, PeerError
+from palio.node.admission import NotAdvertisedError, NotAllowedError, UnsatisfiableFilterError
+
+
+class Code(Enum):
+    """Why a request was refused, or a connection closed."""
+
+    VERSION = "version"
+    """No version of the protocol is known at both ends."""
+    HELLO = "hello"
+    """The first frame was no hello, or came too late."""
+    TOKEN = "token"  # noqa: S105 (the name of an error)
+    """The token is not that of the name."""
+    NAME = "name"
+    """There is no such party or server, or the name is none."""
+    FRAME = "frame"
+    """A frame that is malformed, or of a kind that does not belong here."""
+    FRAME_TOO_LONG = "frame-too-long"
+    DOCUMENT = "document"
+    """What should be a notification, a filter or the like is none."""
+    LIMIT = "limit"
+    """Larger, or more, than is allowed."""
+    UNSATISFIABLE = "unsatisfiable"
+    """A filter that nothing can match."""
+    NOT_ADVERTISED = "not-advertised"
+    """A publication that its publisher has not advertised, where that is asked for."""
+    NOT_ALLOWED = "not-allowed"
+    INVALID = "invalid"
+    """A request that makes no sense."""
+    REPLACED = "replaced"
+    """The same party has connected again, and this connection is the older one."""
+    SLOW = "slow"
+    """The party did not take what there was for it."""
+    SILENT = "silent"
+    """Nothing came for too long."""
+    FULL = "full"
+    """The server has as many connections as it may have."""
+    STOPPING = "stopping"
+    """The server stops; connect again later, or elsewhere."""
+    INTERNAL = "internal"
+    """A fault of the server."""
+
+
+_CODES: tuple[tuple[type[PalioError], Code], ...] = (
+    (DecodeLimitError, Code.LIMIT),
+    (DecodeError, Code.DOCUMENT),
+    (LimitError, Code.LIMIT),
+    (UnsatisfiableFilterError, Code.UNSATISFIABLE),
+    (NotAdvertisedError, Code.NOT_ADVERTISED),
+    (NotAllowedError, Code.NOT_ALLOWED),
+    (PeerError, Code.FRAME),
+    (CallerError, Code.INVALID),
+    (InternalError, Code.INTERNAL),
+)
+
+
+def code_of(error: PalioError) -> Code:
+    """The code of an error.
+
+    >>> code_of(UnsatisfiableFilterError("x")).value
+    'unsatisfiable'
+    """
+    return next((code for cls, code in _CODES if isinstance(error, cls)), Code.INTERNAL)
+
+
+class RefusedError(PeerError):
+    """A connection that cannot go on."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
