@@ -54,6 +54,9 @@ def test_the_same_as_from_the_trace(architecture: str) -> None:
     figures, sites = slowly(trace)
     assert tally.figures() == pytest.approx(figures)
     assert tally.sites() == sites
+    quick = Tally(NETWORK.names)
+    assert Play(played, 1, tally=quick).run() == []
+    assert (quick.figures(), quick.sites()) == (tally.figures(), tally.sites())
     assert tuple(figures) == METRICS
 
 

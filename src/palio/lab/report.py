@@ -73,7 +73,7 @@ class Report(NamedTuple):
             for experiment, setting, runs in self.results.groups():
                 for metric in runs[0].figures:
                     found = estimate(each.figures[metric] for each in runs)
-                    table.writerow([experiment, *setting, metric, *found, len(runs)])
+                    table.writerow([experiment, *setting, metric, *(f"{value:.6g}" for value in found), len(runs)])
 
 
 def _write_figure(folder: Path, shown: Shown) -> Path:

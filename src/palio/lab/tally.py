@@ -28,10 +28,9 @@ class _Service:
 
     __slots__ = ("begin", "cost", "end", "kind")
 
-    def __init__(self, entry: Entry) -> None:
-        self.kind = entry.type
-        self.begin = entry.departure
-        self.end = entry.arrival
+    def __init__(self, kind: str, begin: int) -> None:
+        self.kind = kind
+        self.begin = self.end = begin
         self.cost = 0
 
 
@@ -52,19 +51,28 @@ class Tally:
 
     def add(self, entry: Entry) -> None:
         """One more message."""
-        self._messages += 1
-        service = self._services.get(entry.service_id)
-        if service is None:
-            service = self._services[entry.service_id] = _Service(entry)
-        elif entry.arrival > service.end:
-            service.end = entry.arrival
-        cost = entry.cost
+        if entry.service_id not in self._services:
+            self.begin(entry.service_id, entry.type, entry.departure)
+        self.follow(entry.service_id, entry.source_site, entry.destination_site, entry.arrival, entry.cost)
+
+    def begin(self, id: int, kind: str, departure: int) -> None:
+        """A service begins: a request sets out."""
+        self._services[id] = _Service(kind, departure)
+
+    def follow(  # noqa: PLR0913, PLR0917 (what is known of a message)
+        self, id: int, here: str, there: str, arrival: int, cost: int, count: int = 1
+    ) -> None:
+        """So many messages of a service go from one site to another; the request itself is the first."""
+        service = self._services[id]
+        self._messages += count
+        service.end = max(service.end, arrival)
         if cost:
+            cost *= count
             self._cost += cost
             service.cost += cost
-            self._sites[entry.source_site] += cost
-            if entry.destination_site != entry.source_site:
-                self._sites[entry.destination_site] += cost
+            self._sites[here] += cost
+            if there != here:
+                self._sites[there] += cost
 
     def sites(self) -> dict[str, int]:
         """What the messages cost that each site sent or got."""

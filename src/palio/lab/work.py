@@ -121,7 +121,7 @@ def played(scenario: Scenario, seed: int, trace: TraceFile | None = None) -> Tal
     """Play a scenario and add it up, and keep its trace in a file, if there is one."""
     tally = Tally(scenario.topology.names)
     if trace is None:
-        Play(scenario, seed, tally.add).run()
+        Play(scenario, seed, tally=tally).run()
     else:
         with trace:
 
