@@ -1,0 +1,131 @@
+"""Several servers on real sockets in one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import AsyncExitStack
+
+import pytest
+
+from palio.model import Notification
+from palio.server.server import Server
+from tests.server.raw import Raw, configured, until
+
+TREE = {"b": "a", "c": "a", "d": "b", "e": "b"}
+"""Five servers: each with the one that it dials."""
+ARCHITECTURES = ["hs", "as", "aa", "nf", "gs", "ga"]
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Network:
+    def __init__(self, architecture: str, *, both_dial: bool = False) -> None:
+        self.architecture, self.both_dial = architecture, both_dial
+        self.ports = dict(zip("abcde", free_ports(5), strict=True))
+        self.servers: dict[str, Server] = {}
+
+    async def start(self, name: str) -> None:
+        role = "master" if self.architecture == "hs" else "peer"
+        dials = [TREE[name]] if name in TREE else []
+        if self.both_dial:
+            dials += [other for other, above in TREE.items() if above == name]
+        peers = [{"name": each, "url": f"palio://127.0.0.1:{self.ports[each]}", "role": role} for each in dials]
+        config = configured(name, self.ports[name], architecture=self.architecture, peers=peers)
+        self.servers[name] = Server(config)
+        await self.servers[name].start()
+
+    def is_whole(self) -> bool:
+        return all(
+            below in self.servers[above].driver.node.links.peers
+            and above in self.servers[below].driver.node.links.peers
+            for below, above in TREE.items()
+        )
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(server.stop() for server in self.servers.values()))
+
+
+async def network(stack: AsyncExitStack, architecture: str, *, both_dial: bool = False) -> Network:
+    made = Network(architecture, both_dial=both_dial)
+    stack.push_async_callback(made.stop)
+    for name in reversed(made.ports):  # those that dial come before those that are dialed
+        await made.start(name)
+    await until(made.is_whole)
+    return made
+
+
+async def publish_until_seen(publisher: Raw, reader: Raw, x: int) -> None:
+    """Publish again and again until it arrives: subscriptions need their time to spread."""
+    got = asyncio.create_task(reader.until(Notification))
+    while not got.done():
+        publisher.publish(x=x)
+        await asyncio.wait([got], timeout=0.05)
+    assert got.result()["x"] == x
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_parties_at_different_servers_get_what_they_want(architecture: str) -> None:
+    async def play() -> None:
+        async with AsyncExitStack() as stack:
+            made = await network(stack, architecture)
+            publisher = await Raw.party(made.servers["d"], "publisher")
+            assert (await publisher.ask("advertise", "x any", "advertisement", wait=True)).code == ""
+            readers = {}
+            for name in "abce":
+                readers[name] = reader = await Raw.party(made.servers[name], f"reader-{name}")
+                await reader.subscribe("x > 3", wait=True)
+            for x in (1, 5, 2, 7):
+                publisher.publish(x=x)
+            for reader in readers.values():
+                assert [(await reader.until(Notification))["x"] for _ in range(2)] == [5, 7]
+            for each in (publisher, *readers.values()):
+                await each.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("architecture", ["hs", "aa", "gs"])
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
+def test_a_network_heals_when_a_server_comes_back(architecture: str, is_killed: bool) -> None:
+    async def play() -> None:
+        async with AsyncExitStack() as stack:
+            made = await network(stack, architecture)
+            publisher = await Raw.party(made.servers["d"], "publisher")
+            await publisher.ask("advertise", "x any", "advertisement")
+            reader = await Raw.party(made.servers["c"], "reader")
+            await reader.subscribe("x > 3")
+            await publish_until_seen(publisher, reader, 5)
+            await (made.servers["b"].kill() if is_killed else made.servers["b"].stop())
+            await made.start("b")
+            await until(made.is_whole, 40)
+            await publish_until_seen(publisher, reader, 9)
+            await publisher.close()
+            await reader.close()
+
+    asyncio.run(play())
+
+
+def test_of_two_connections_one_is_kept() -> None:
+    async def play() -> None:
+        async with AsyncExitStack() as stack:
+            made = await network(stack, "as", both_dial=True)
+            await until(
+                lambda: all(len(server._connections) == len(server.driver.peers) for server in made.servers.values())
+            )
+            for below, above in TREE.items():
+                kept = made.servers[below].driver.peers[above], made.servers[above].driver.peers[below]
+                assert [each.is_dialed for each in kept] == [below < above, above < below]  # type: ignore[attr-defined]
+            publisher, reader = await Raw.party(made.servers["d"], "p"), await Raw.party(made.servers["c"], "r")
+            await reader.subscribe("x any")
+            await publish_until_seen(publisher, reader, 1)
+            await publisher.close()
+            await reader.close()
+
+    asyncio.run(play())
