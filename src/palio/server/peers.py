@@ -160,9 +160,7 @@ class Peers:
         try:
             encrypted = outgoing_encryption(peer, self._server.config.tls)
             async with asyncio.timeout(_CONNECT_SECONDS):
-                _, dialed = await loop.create_connection(
-                    lambda: Dialed(self._server, peer), host, port, ssl=encrypted
-                )
+                _, dialed = await loop.create_connection(lambda: Dialed(self._server, peer), host, port, ssl=encrypted)
         except (OSError, TimeoutError) as error:  # errors of TLS are among them
             return str(error) or "it does not answer"
         try:
