@@ -283,7 +283,7 @@ def _keys(cls: Any) -> str:
 _AT = re.compile(r" - at `\$\.?(.*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$")
 _TABLES: dict[str, type[msgspec.Struct]] = {
-    "": Config, "connections": Connections, "slow": Slow, "tls": Tls, "http": Http, "log": Log, "peers[...]": Peer,
+    "": Config, "connections": Connections, "slow": Slow, "tls": Tls, "http": Http, "log": Log, "peers": Peer,
 }  # fmt: skip
 
 
@@ -300,7 +300,7 @@ def _explained(problem: str) -> str:
     if unknown is None:
         said = problem[0].lower() + problem[1:].replace("`", "")
         return f"{place}: {said}" if place else said
-    key, known = unknown[1], _TABLES[place].__struct_fields__
+    key, known = unknown[1], _TABLES[place.partition("[")[0]].__struct_fields__
     near = get_close_matches(key, known, 1)
     where = f"{place}.{key}" if place else key
     return f"{where}: there is no such key; " + (f"is {near[0]} meant?" if near else f"known are {', '.join(known)}")

@@ -54,6 +54,8 @@ class Connection(asyncio.Protocol):
         """Whether it has been welcomed."""
         self.is_closing = False
         self.is_slow = False
+        self.slow_at = 0
+        """Bytes that waited when it became slow."""
         self.is_paused = False
         """Whether nothing is read from it, because too much waits to be written to others."""
         self._timer: asyncio.TimerHandle | None = None
@@ -162,6 +164,8 @@ class Connection(asyncio.Protocol):
         if not self.is_open:
             self._before_welcome(kind, data[begin + frames.HEADER : end])
         elif kind == frames.PUBLISH and self.role == "party":
+            if end - begin < frames.SHORTEST_PUBLISH:  # such a frame comes alone, never among others
+                raise RefusedError(Code.FRAME, "a publication that ends before its notification begins")
             self._server.driver.give(ports.PublishBlock(self.name, data[begin:end]), self.name)
             if self._server.backlog.is_full:
                 self._pause()
@@ -286,13 +290,20 @@ class Connection(asyncio.Protocol):
         self._transport.write(b"".join([*self._out, control.encode(Goodbye(code.value, text))]))
         self._out.clear()
         self._timer = self._server.loop.call_later(self._server.config.connections.drain_seconds, self.abort)
-        if self._transport.can_write_eof():
-            self._transport.write_eof()
-            if self.is_paused:
-                self._transport.resume_reading()
-        else:
-            self._transport.close()
+        self._end_output()
         self._server.closed(self, code, text)
+
+    def _end_output(self) -> None:
+        if not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        try:
+            self._transport.write_eof()
+        except OSError:  # the other end is gone already
+            self._transport.abort()
+            return
+        if self.is_paused:
+            self._transport.resume_reading()
 
     def give_up(self, waiting: int) -> None:
         """It takes nothing, and others wait for it."""

@@ -202,12 +202,11 @@ class Server:
     def slow(self, connection: Connection, waiting: int) -> None:
         """Too much waits for a connection: more than the limit, after something was written to it."""
         may_drop = connection.role == "server" or self.config.slow.policy == "drop"
-        if may_drop and waiting <= 2 * self.config.slow.bytes + (16 << 20):
-            if not connection.is_slow:
-                connection.is_slow = True
-                self._log.warning("slow-consumer", name=brief(connection.name), waiting_bytes=waiting, policy="drop")
-            return
-        self.cut(connection, waiting)
+        if not may_drop or (connection.is_slow and waiting > 2 * connection.slow_at):  # answers alone, not taken
+            self.cut(connection, waiting)
+        elif not connection.is_slow:
+            connection.is_slow, connection.slow_at = True, waiting
+            self._log.warning("slow-consumer", name=brief(connection.name), waiting_bytes=waiting, policy="drop")
 
     def cut(self, connection: Connection, waiting: int) -> None:
         """End a connection that does not take what there is for it."""
