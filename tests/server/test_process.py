@@ -9,7 +9,7 @@ import signal
 import ssl
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,11 @@ async def running(path: Path) -> AsyncIterator[Running]:
         await process.communicate()
 
 
+HASHES = {token: hash_of(token) for token in "ea"}
+
+
 def config_text(**tokens: str) -> str:
-    lines = "\n".join(f'{name} = "{hash_of(token)}"' for name, token in tokens.items())
+    lines = "\n".join(f'{name} = "{HASHES[token]}"' for name, token in tokens.items())
     return f'server = "milan"\n[http]\nport = 0\n[tokens]\n{lines}\n'
 
 
@@ -77,7 +80,7 @@ def test_signals(tmp_path: Path) -> None:
             )
             server.signal(signal.SIGHUP)
             await server.log("reloaded")
-            assert (await server.log("needs-restart"))["keys"] == ["architecture", "tokens"][:1]
+            assert (await server.log("needs-restart"))["keys"] == ["architecture"]
             adam = await Raw.party(port, "adam", "a")
             path.write_text("nonsense")
             server.signal(signal.SIGHUP)
@@ -200,6 +203,7 @@ BIG = "y" * 200_000
 
 def test_only_those_with_a_certificate(certificates: dict[str, Any]) -> None:
     async def play() -> None:
+        welcomed = 0
         async with serving(tls={**certificates["tls"], "client_ca": certificates["ca"]}) as server:
             for authority, is_welcome in (
                 (certificates["authority"], True),
@@ -209,12 +213,14 @@ def test_only_those_with_a_certificate(certificates: dict[str, Any]) -> None:
                 context = ssl.create_default_context(cafile=certificates["ca"])
                 if authority is not None:
                     authority.issue_cert("eva@example.org").configure_cert(context)
-                try:
-                    party = await Raw.party(server, "eva", context=context)
-                    assert is_welcome
+                with suppress(OSError):  # the handshake is over for clients before servers have seen the certificate
+                    party = await Raw.connect(server, context)
+                    with suppress(OSError, asyncio.IncompleteReadError):
+                        assert isinstance(await party.hello("eva"), control.Welcome)
+                        assert is_welcome
+                        welcomed += 1
                     await party.close()
-                except (OSError, asyncio.IncompleteReadError):
-                    assert not is_welcome
+            assert welcomed == 1
 
     asyncio.run(play())
 
