@@ -35,6 +35,7 @@ from palio.node.ports import (
     Send,
 )
 from palio.server.errors import code_of
+from palio.server.metrics import Counts
 
 ACCEPTED = 0x11
 """The kind of frames that say up to which number publications were accepted."""
@@ -64,9 +65,14 @@ class Driver:
     """A node with a clock and a loop."""
 
     def __init__(
-        self, node: Node, events: Callable[[LinkUp | LinkDown | LinkRefused], None], failed: Callable[[Exception], None]
+        self,
+        node: Node,
+        counts: Counts,
+        events: Callable[[LinkUp | LinkDown | LinkRefused], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         self.node = node
+        self._counts = counts
         self.parties: dict[str, Connected] = {}
         self.peers: dict[str, Connected] = {}
         self._events = events
@@ -197,9 +203,11 @@ class Driver:
     def _take_other(self, output: Output) -> None:
         match output:
             case Reply(party, number, problem):
-                code = "" if problem is None else code_of(problem).value
-                text = "" if problem is None else str(problem).partition("\n")[0]
-                self._put(self.parties.get(party), control.encode(Answer(number, code, text)))
+                answer = Answer(number)
+                if problem is not None:
+                    answer = Answer(number, code_of(problem).value, str(problem).partition("\n")[0])
+                    self._counts.refused(answer.code)
+                self._put(self.parties.get(party), control.encode(answer))
             case DeliverSequence(party, pattern, notifications):
                 told = tuple(control.enveloped(each) for each in notifications)
                 self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1)

@@ -89,7 +89,7 @@ class ServerCollector(Collector):
         backlog = server.backlog
         yield GaugeMetricFamily("palio_waiting_bytes", "Bytes that wait to be written.", backlog.bytes)
         yield CounterMetricFamily("palio_publisher_pauses", "Times that publishers had to wait.", backlog.pauses)
-        slow = {name: 1 for name, each in list(driver.parties.items())[:] if each.is_slow}
+        slow = {name: 1 for name, each in driver.parties.items() if each.is_slow}
         yield _labelled(
             GaugeMetricFamily, "palio_slow_consumers", "Parties whose deliveries are being dropped.", "party",
             list(slow.items())[:_MOST_NAMES],

@@ -71,7 +71,7 @@ class Process:
         self._stopping = asyncio.Event()
         self._config = self._load()
         self._log = start_logs(self._config)
-        self._server = Server(self._config, self._log)
+        self._server = Server(self._config)
         self._http: HttpPort | None = None
 
     def _load(self) -> Config:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import structlog
 
@@ -15,7 +14,7 @@ from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import LinkDown, LinkRefused, LinkUp
 from palio.server.backlog import Backlog
-from palio.server.config import Config
+from palio.server.config import Config, Peer
 from palio.server.connection import Connection
 from palio.server.credentials import Credentials
 from palio.server.driver import Driver
@@ -35,10 +34,10 @@ LIVE = frozenset(
 class Server:
     """One event server, in the running loop."""
 
-    def __init__(self, config: Config, log: Any = None) -> None:
+    def __init__(self, config: Config) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
-        self._log: structlog.stdlib.BoundLogger = (log or structlog.get_logger()).bind(server=config.server)
+        self._log: structlog.stdlib.BoundLogger = structlog.get_logger(server=config.server)
         settings = NodeSettings(
             config.server,
             config.architecture,
@@ -50,7 +49,7 @@ class Server:
             gateways={peer.name: peer.gateway for peer in config.peers if peer.role == "gateway"},
         )
         self.counts = Counts()
-        self.driver = Driver(Node(settings), self._link_event, self._failed)
+        self.driver = Driver(Node(settings), self.counts, self._link_event, self._failed)
         self.backlog = Backlog(
             config.connections.waiting_bytes, config.slow.seconds, self.driver.hold, self.driver.release
         )
@@ -109,20 +108,6 @@ class Server:
         self.backlog.close()
         self.credentials.close()
 
-    async def kill(self) -> None:
-        """End without a word, as if the machine had failed."""
-        self.is_ready = False
-        assert self._listener is not None
-        self._listener.close()
-        if self._round is not None:
-            self._round.cancel()
-        self.driver.stop()
-        self._abort_all()
-        self.peers.stop()
-        self.backlog.close()
-        self.credentials.close()
-        await asyncio.sleep(0)
-
     def _abort_all(self) -> None:
         for connection in list(self._connections):
             connection.abort()
@@ -133,7 +118,7 @@ class Server:
         """Somebody has connected."""
         self.counts.accepted_connections += not connection.is_dialed
         self._connections.add(connection)
-        if len(self._connections) > self.config.connections.most:
+        if len(self._connections) > self.config.connections.most and not connection.is_dialed:
             connection.close(Code.FULL, "there are as many connections as there may be")
 
     def admit(self, connection: Connection, hello: Hello) -> None:
@@ -299,23 +284,35 @@ class Server:
     def reload(self, config: Config) -> list[str]:
         """Go on with another configuration; the keys that differ and need a restart."""
         before = self.config
-        differing = [key for key in Config.__struct_fields__ if getattr(config, key) != getattr(before, key)]
-        kept = {key: getattr(before, key) for key in Config.__struct_fields__ if key not in LIVE}
-        live = {key: getattr(config, key) for key in LIVE}
-        if (before.tls is None) != (config.tls is None):
-            live["tls"] = before.tls
-        self.config = Config(**kept, **live)
+        keys = Config.__struct_fields__
+        fixed = [key for key in keys if key not in LIVE and getattr(config, key) != getattr(before, key)]
+        if _trust(before) != _trust(config):
+            fixed.append("tls")
+        if _gateways(before) != _gateways(config):
+            fixed.append("peers")  # those that are gateways
+        self.config = Config(**{key: getattr(before if key in fixed else config, key) for key in keys})
+        self._take_over(self.config)
+        return fixed
+
+    def _take_over(self, config: Config) -> None:
         if self._encryption is not None and config.tls is not None:
             self._encryption.load_cert_chain(config.tls.certificate, config.tls.key)  # perhaps renewed
         node = self.driver.node
         node.settings = node.settings._replace(guard=config.guard, filters_per_party=config.filters_per_party)
-        self.credentials.config = self.config
+        self.credentials.config = config
         self.backlog.most, self.backlog.patience = config.connections.waiting_bytes, config.slow.seconds
         self.peers.configure(config.peers)
         for connection in list(self._connections):
-            expected = self.credentials.expected(connection.role, connection.name)
-            if connection.is_open and not connection.is_dialed and not config.is_open and (
-                expected is None or expected != connection.credential
-            ):  # fmt: skip
-                connection.close(Code.TOKEN, "the token does not count any more")
-        return [key for key in differing if key not in LIVE or (key == "tls" and live["tls"] is before.tls)]
+            if connection.is_open and not connection.is_dialed and not config.is_open:
+                expected = self.credentials.expected(connection.role, connection.name)
+                if expected is None or expected != connection.credential:
+                    connection.close(Code.TOKEN, "the token does not count any more")
+
+
+def _trust(config: Config) -> tuple[bool, str]:
+    """What of TLS cannot change while a server listens; certificate and key can."""
+    return config.tls is not None, config.tls.client_ca if config.tls is not None else ""
+
+
+def _gateways(config: Config) -> list[Peer]:
+    return [peer for peer in config.peers if peer.role == "gateway"]
