@@ -6,6 +6,7 @@ import asyncio
 import random
 import tracemalloc
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -371,3 +372,8 @@ def test_a_long_frame_in_small_pieces() -> None:
         await party.close()
 
     play(scene)
+
+
+def test_every_code_is_documented() -> None:
+    documented = (Path(__file__).parents[2] / "docs/server.md").read_text()
+    assert [code.value for code in Code if f"| `{code.value}` |" not in documented] == []

@@ -8,9 +8,10 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from palio.codec import control
 from palio.model import Notification
 from palio.server.server import Server
-from tests.server.raw import Raw, configured, until
+from tests.server.raw import Raw, configured, serving, until
 
 TREE = {"b": "a", "c": "a", "d": "b", "e": "b"}
 """Five servers: each with the one that it dials."""
@@ -136,5 +137,89 @@ def test_of_two_connections_one_is_kept() -> None:
             await publish_until_seen(publisher, reader, 1)
             await publisher.close()
             await reader.close()
+
+    asyncio.run(play())
+
+
+def test_long_frames_of_links_go_in_several() -> None:
+    async def play() -> None:
+        async with serving(server="a") as a:
+            peer = {"name": "a", "url": f"palio://127.0.0.1:{a.port}"}
+            async with serving(server="b", peers=[peer]) as b:
+                publisher, reader = await Raw.party(b, "publisher"), await Raw.party(a, "reader")
+                await reader.subscribe("x any", wait=True)
+                await until(lambda: len(b.driver.node.router.subscriptions) == 1)
+                for x in range(100):
+                    publisher.publish(x=x, body="y" * 100_000)
+                got = [await reader.until(Notification) for _ in range(100)]
+                assert [each["x"] for each in got] == list(range(100))
+                assert a.counts.refusals.total() == b.counts.refusals.total() == 0
+                await publisher.close()
+                await reader.close()
+
+    asyncio.run(play())
+
+
+def test_a_link_that_closed_a_cycle_comes_about_when_it_does_not_any_more() -> None:
+    async def play() -> None:
+        async with serving(server="a") as a:
+            to_a = {"name": "a", "url": f"palio://127.0.0.1:{a.port}"}
+            async with serving(server="b", peers=[to_a]) as b:
+                await until(lambda: "a" in b.driver.node.links.peers)
+                to_b = {"name": "b", "url": f"palio://127.0.0.1:{b.port}"}
+                async with serving(server="c", peers=[to_b]) as c:
+                    await until(lambda: "b" in c.driver.node.links.peers)
+                    c.reload(configured("c", peers=[to_b, to_a]))
+                    await until(lambda: "a" in c.peers._retries)
+                    assert "a" not in c.driver.node.links.peers
+                    b.reload(configured("b"))
+                    await until(lambda: "a" in c.driver.node.links.peers)
+
+    asyncio.run(play())
+
+
+def test_a_dead_connection_does_not_keep_its_peer_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lesser name's connection is kept; but if nobody is at its other end any more, it has to go."""
+    monkeypatch.setattr("palio.server.peers._CHALLENGE_SECONDS", 0.1)
+
+    async def play() -> None:
+        mute: list[asyncio.StreamWriter] = []
+
+        async def welcome_and_fall_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(control.encode(control.Welcome(1, "b", 1, 1000)))
+            mute.append(writer)
+
+        listener = await asyncio.start_server(welcome_and_fall_silent, "127.0.0.1", 0)
+        peer = {"name": "b", "url": f"palio://127.0.0.1:{listener.sockets[0].getsockname()[1]}"}
+        async with serving(server="a", peers=[peer]) as a:
+            await until(lambda: "b" in a.driver.peers)
+            listener.close()
+            codes = []
+            while not codes or codes[-1] != "welcome":
+                b = await Raw.connect(a)
+                said = await b.hello("b", role="server")
+                codes.append("welcome" if isinstance(said, control.Welcome) else said.code)
+                await b.close()
+            assert codes[0] == "replaced"
+            for writer in mute:
+                writer.close()
+
+    asyncio.run(play())
+
+
+def test_a_party_that_does_not_come_back_is_forgotten() -> None:
+    async def play() -> None:
+        async with serving(connections={"forget_seconds": 0.1}) as server:
+            party, other = await Raw.party(server, "eva"), await Raw.party(server, "adam")
+            await party.subscribe("x = 1")
+            await party.subscribe("x = 1; y = 2", "pattern")
+            await other.subscribe("z = 1")
+            assert (await party.ask("advertise", "x any", "advertisement")).code == ""
+            assert (await party.ask("watch", "x any", "advertisement")).code == ""
+            await party.close()
+            router = server.driver.node.router
+            await until(lambda: len(router.subscriptions) == 1 and len(router.advertisements) == 0)
+            assert server.counts.faults == 0
+            await other.close()
 
     asyncio.run(play())

@@ -28,6 +28,7 @@ _STEADY = 5.0
 """A connection that lasted for so many seconds was a good one: the next attempt comes soon."""
 _CONNECT_SECONDS = 10.0
 _CHALLENGE_SECONDS = 2.0
+_PARTING_SECONDS = 2.0
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 """Seconds until a link that was refused is asked for again."""
 _random = SystemRandom()
@@ -100,6 +101,8 @@ class Peers:
         self._log = log
         self._known: dict[str, Peer] = {}
         self._dialing: dict[str, asyncio.Task[None]] = {}
+        self._parting: set[asyncio.Task[None]] = set()
+        """Of peers that are none any more."""
         self._free: dict[str, asyncio.Event] = {}
         """Set while there is no connection to a peer."""
         self._retries: dict[str, tuple[float, float]] = {}
@@ -123,15 +126,17 @@ class Peers:
         del self._known[name]
         self._retries.pop(name, None)
         dialing = self._dialing.pop(name, None)
-        if dialing is not None:
-            dialing.cancel()
+        if dialing is not None:  # the other end is told first that the link is no more
+            self._parting.add(dialing)
+            dialing.add_done_callback(self._parting.discard)
+            self._server.loop.call_later(_PARTING_SECONDS, dialing.cancel)
         links = self._server.driver.node.links
         if name in links.wishes or (name in links.peers and not is_replaced):
             self._server.driver.give(ports.Disconnect(name))
 
     def stop(self) -> None:
         """Dial nobody any more."""
-        for task in self._dialing.values():
+        for task in (*self._dialing.values(), *self._parting):
             task.cancel()
         self._dialing.clear()
 

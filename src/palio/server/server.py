@@ -25,6 +25,8 @@ from palio.server.peers import Peers, encryption
 _MOST_NAME_BYTES = 1_024
 _ROUND_SECONDS = 0.25
 """How often the server looks whether connections are silent, and how late its loop is."""
+_MOST_SAID = 10
+"""Closed connections that are told of one by one in one round."""
 LIVE = frozenset(
     {"tokens", "server_tokens", "peers", "connections", "slow", "guard", "filters_per_party", "insecure", "log", "tls"}
 )
@@ -61,6 +63,9 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._round: asyncio.TimerHandle | None = None
         self._round_due = 0.0
+        self._look_due = 0.0
+        self._said = 0
+        """Closed connections in this round: whoever connects in vain again and again must not fill the log."""
         self._gone: dict[str, float] = {}
         """Parties that are not here, and since when."""
         self._all_gone = asyncio.Event()
@@ -181,6 +186,9 @@ class Server:
         """A connection was closed from here."""
         self.counts.refused(code.value)
         is_ours = code in (Code.STOPPING, Code.REPLACED)
+        self._said += not is_ours
+        if not is_ours and self._said > _MOST_SAID:
+            return
         say = self._log.debug if is_ours else self._log.warning
         say("connection-closed", code=code.value, reason=text, name=brief(connection.name), address=connection.address)
 
@@ -215,7 +223,12 @@ class Server:
     def _go_round(self) -> None:
         now = self.loop.time()
         self.counts.lag = max(self.counts.lag, now - self._round_due)
-        self._look_after_connections(now)
+        if self._said > _MOST_SAID:
+            self._log.warning("connections-closed", more=self._said - _MOST_SAID)
+        self._said = 0
+        if now >= self._look_due:
+            self._look_due = now + self.config.connections.ping_seconds / 8
+            self._look_after_connections(now)
         self.peers.retry(now)
         forget = now - self.config.connections.forget_seconds
         for party in [party for party, since in self._gone.items() if since < forget]:
