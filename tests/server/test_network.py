@@ -223,3 +223,21 @@ def test_a_party_that_does_not_come_back_is_forgotten() -> None:
             await other.close()
 
     asyncio.run(play())
+
+
+def test_networks_of_different_architectures_are_joined_by_a_gateway() -> None:
+    async def play() -> None:
+        waited_for = {"name": "b", "role": "gateway", "exports": "x > 3"}
+        async with serving(server="a", architecture="as", peers=[waited_for]) as a:
+            dialed = {"name": "a", "role": "gateway", "url": f"palio://127.0.0.1:{a.port}"}
+            async with serving(server="b", architecture="hs", peers=[dialed]) as b:
+                await until(lambda: "b" in a.driver.node.links.peers)
+                publisher, reader = await Raw.party(a, "publisher"), await Raw.party(b, "reader")
+                await reader.subscribe("x any", wait=True)
+                for x in (1, 5, 2, 7):
+                    publisher.publish(x=x)
+                assert [(await reader.until(Notification))["x"] for _ in range(2)] == [5, 7]
+                await publisher.close()
+                await reader.close()
+
+    asyncio.run(play())
