@@ -10,9 +10,8 @@ from click.testing import CliRunner
 
 from palio.cli.main import palio
 from palio.server.config import Config, ConfigError, document, load_config, read_config
-from palio.server.credentials import hash_of
 
-HASH = hash_of("a secret")
+HASH = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdHNhbHQ$aGFzaGhhc2g"  # nobody's
 FULL = f"""
 server = "milan"
 architecture = "hs"
