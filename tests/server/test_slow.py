@@ -180,3 +180,25 @@ def test_the_rest_of_a_large_block_keeps_its_place(is_held: bool, monkeypatch: p
             await publisher.close()
 
     asyncio.run(play())
+
+
+def test_a_slow_neighbour_loses_frames_but_no_messages() -> None:
+    async def play() -> None:
+        async with serving(server="a") as a:
+            peer = {"name": "a", "url": f"palio://127.0.0.1:{a.port}"}
+            async with serving(server="b", peers=[peer], slow={"bytes": 50_000}) as b:
+                publisher, reader = await Raw.party(b, "publisher"), await Raw.party(a, "reader")
+                await reader.subscribe("x any", wait=True)
+                await until(lambda: len(b.driver.node.router.subscriptions) == 1)
+                link = a.driver.peers["b"]
+                link._transport.pause_reading()  # type: ignore[attr-defined]
+                for x in range(200):
+                    publisher.publish(x=x, body="y" * 100_000)
+                await until(lambda: b.driver.peers["a"].is_slow)
+                link._transport.resume_reading()  # type: ignore[attr-defined]
+                assert await collect(reader, 200) == list(range(200))
+                assert b.counts.refusals.total() == 0
+                await publisher.close()
+                await reader.close()
+
+    asyncio.run(play())
