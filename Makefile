@@ -60,7 +60,7 @@ soak-stream: $(VENV)/.dev
 	$(BIN)/python -m tests.spark.soak_stream
 
 lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
-	$(BIN)/uv pip compile $(LOCK) --group build -o locks/run.txt
+	$(BIN)/uv pip compile $(LOCK) --group build --extra server -o locks/run.txt
 	$(BIN)/uv pip compile $(LOCK) --group build --extra server --extra lab --extra dev -o locks/dev.txt
 	$(BIN)/uv pip compile $(LOCK) --extra spark -o locks/spark.txt
 

@@ -10,7 +10,11 @@ namespace palio {
 
 struct FrameRun {
   uint8_t kind;
-  size_t begin, end;  // with lengths and kinds; several publications, or one frame of another kind
+  size_t begin, end;  // with lengths and kinds; several publications, or one frame of another kind, or too short to be one
+
+  bool is_publications() const {
+    return kind == Board::publish_kind && end - begin >= Board::length_bytes + 1 + Board::number_bytes;
+  }
 };
 
 struct Scan {
@@ -32,7 +36,8 @@ inline Scan scan_frames(const uint8_t* data, size_t size, size_t most) {
     if (length > size - scan.consumed - Board::length_bytes) break;
     const uint8_t kind = frame[Board::length_bytes];
     const size_t end = scan.consumed + Board::length_bytes + length;
-    if (kind == Board::publish_kind && !scan.runs.empty() && scan.runs.back().kind == kind) {
+    const bool is_publication = kind == Board::publish_kind && length >= 1 + Board::number_bytes;
+    if (is_publication && !scan.runs.empty() && scan.runs.back().is_publications()) {
       scan.runs.back().end = end;
     } else {
       scan.runs.push_back({kind, scan.consumed, end});

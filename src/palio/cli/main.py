@@ -12,7 +12,9 @@ _COMMANDS = {
     "bench": "palio.cli.bench:bench",
     "lab": "palio.cli.lab:lab",
     "match": "palio.cli.match:match",
+    "serve": "palio.cli.serve:serve",
     "sim": "palio.cli.sim:sim",
+    "token": "palio.cli.serve:token",
     "tour": "palio.cli.tour:tour",
 }
 """Where each command lives; loading them one by one keeps the start quick."""

@@ -20,6 +20,8 @@ DELIVER = 0x20
 """The length of the envelope's document, two bytes; that document; then the notification's."""
 HEADER = 5
 """Bytes of length and kind."""
+SHORTEST_PUBLISH = 9
+"""Bytes of length, kind and number; a publication has more."""
 _HEAD = Struct(">IB")
 _PUBLISH = Struct(">IBI")
 _LENGTH = Struct(">H")

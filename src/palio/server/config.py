@@ -1,13 +1,38 @@
-"""What a server is told: one TOML file."""
+"""What a server is told: one TOML file, and the environment where that says otherwise."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+import tomllib
+from collections.abc import Mapping
+from difflib import get_close_matches
+from functools import cached_property
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
+from urllib.parse import urlsplit
 
 import msgspec
 
-from palio.errors import CallerError, brief
+from palio.errors import CallerError, PalioError, brief
+from palio.model import Advertisement, Filter
 from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.node.settings import MOST_WINDOW
+from palio.routing.architectures import ARCHITECTURES
+from palio.routing.border import Gateway
+from palio.routing.router import Role
+
+PREFIX = "PALIO_"
+"""Of the names in the environment that say something else than the file; tables and keys are joined by ``__``."""
+_OF_CLIENTS = frozenset({"PALIO_URL", "PALIO_TOKEN", "PALIO_PARTY", "PALIO_CONFIG"})
+"""Names in the environment that are for others."""
+_SHOWN = "(set)"
+_HASH = re.compile(r"\$argon2(id|i|d)\$")
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class ConfigError(CallerError):
@@ -17,52 +42,363 @@ class ConfigError(CallerError):
 class Connections(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How connections are treated."""
 
-    most: int = 20_000
+    most: Count = 20_000
     """At the same time."""
-    first_frame_bytes: int = 8_192
+    first_frame_bytes: Count = 8_192
     """Before somebody has said who it is."""
-    hello_seconds: float = 2.0
+    hello_seconds: Seconds = 2.0
     """For how long that is waited for."""
-    frame_bytes: int = 2_097_152 + 64
-    """Longer frames are refused."""
-    write_buffer: int = 1 << 20
-    """Bytes that wait for one connection before it counts as slow."""
-    most_waiting_bytes: int = 64 << 20
-    """Bytes that wait for one connection at most; then it is closed."""
+    frame_bytes: Count = DEFAULT_LIMITS.document_bytes + 64
+    """Longer frames of parties are refused."""
+    ping_seconds: Seconds = 30.0
+    """Who has said nothing for so long is asked whether it is there; after as long again it counts as gone."""
+    waiting_bytes: Count = 256 << 20
+    """Bytes that wait for all connections together before nothing more is read from parties."""
+    failures_per_minute: Count = 30
+    """Wrong tokens from one address; then it has to wait."""
+    forget_seconds: Seconds = 300.0
+    """What a party has subscribed to and advertised ends when it is gone for so long."""
+    drain_seconds: Seconds = 5.0
+    """For how long a server that stops waits until all is written."""
 
 
-class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A server."""
+class Slow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What becomes of those who do not take what there is for them."""
 
-    server: str
-    """Its name, by which other servers know it."""
-    architecture: str = "as"
-    host: str = "127.0.0.1"
-    port: int = 7400
-    guard: bool = False
-    connections: Connections = Connections()
-    tokens: dict[str, str] = {}
-    """The hashed token of each party and server; if there is none, everybody is believed."""
+    policy: Literal["disconnect", "drop"] = "disconnect"
+    """``drop``: deliveries for them are dropped and counted as long as too many wait."""
+    bytes: Count = 64 << 20
+    """That may wait for one connection."""
+    seconds: Seconds = 5.0
+    """Who takes nothing at all for so long, while publishers have to wait, is disconnected in any case."""
+
+
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Encryption of all connections to the port of parties and servers; paths begin at the configuration file."""
+
+    certificate: Name
+    key: Name
+    client_ca: str = ""
+    """Who connects must show a certificate that one of these has signed."""
+
+
+class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The small port for metrics and health."""
+
+    host: Name = "127.0.0.1"
+    port: Port = 7401
+
+
+class Log(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is said while it runs."""
+
+    format: Literal["console", "json"] = "console"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A neighbour."""
+
+    name: Name
+    url: str = ""
+    """Where it is: ``palio://host:port``, or ``palios://`` with TLS; without, it is waited for."""
+    role: Literal["peer", "master", "client", "gateway"] = "peer"
+    """What it is to this server."""
+    latency: Count = 1
+    """What the link counts for where there are several ways."""
+    token: str = ""
+    """By which this server is known there."""
+    ca: str = ""
+    """Who has signed its certificate, if nobody that is known everywhere; a path."""
+    imports: str = ""
+    """Of a gateway: a filter; only what it matches comes in."""
+    exports: str = ""
+    offers: tuple[str, ...] = ()
+    """Of a gateway: advertisements of what the other network may publish."""
+
+    def __repr__(self) -> str:
+        return f"Peer({self.name!r}, {self.url!r}, {self.role!r})"  # the token is a secret
 
     @property
-    def limits(self) -> Limits:
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        parts = urlsplit(self.url)
+        assert parts.hostname is not None
+        assert parts.port is not None
+        return parts.hostname, parts.port
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether it is reached by TLS."""
+        return self.url.startswith("palios:")
+
+    @property
+    def gateway(self) -> Gateway:
+        """What passes over it."""
+        return Gateway(
+            Filter.parse(self.imports) if self.imports else None,
+            Filter.parse(self.exports) if self.exports else None,
+            tuple(Advertisement.parse(each) for each in self.offers),
+        )
+
+
+class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
+    """A server."""
+
+    server: Name
+    """Its name, by which other servers know it."""
+    architecture: str = "as"
+    host: Name = "127.0.0.1"
+    port: Port = 7400
+    insecure: bool = False
+    """Listen beyond this machine without tokens or without TLS, too."""
+    tls: Tls | None = None
+    peers: tuple[Peer, ...] = ()
+    tokens: dict[str, str] = {}
+    """The hashed token of each party; without these and those of servers everybody is believed."""
+    server_tokens: dict[str, str] = {}
+    """The hashed token of each server that may connect: no party can pose as one."""
+    limits: dict[str, int] = {}
+    guard: bool = False
+    """Whether a party may publish only what it has advertised."""
+    window: Annotated[float, msgspec.Meta(ge=0, le=MOST_WINDOW / 1e6)] = 0.0
+    """For how many seconds monitors hold notifications back, to put right what the network upset."""
+    filters_per_party: Count = 10_000
+    connections: Connections = Connections()
+    slow: Slow = Slow()
+    http: Http | None = None
+    log: Log = Log()
+
+    def __repr__(self) -> str:
+        return f"Config({self.server!r}, {self.architecture!r})"  # the rest holds secrets
+
+    @cached_property
+    def model_limits(self) -> Limits:
         """What a notification or a filter may be."""
-        return DEFAULT_LIMITS
+        return Limits(**self.limits)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody is believed."""
+        return not self.tokens and not self.server_tokens
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can connect."""
+        return is_loopback(self.host)
 
 
-def read_config(text: str) -> Config:
-    """Read the text of a configuration file.
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address.
 
-    >>> read_config('server = "milan"').port
-    7400
+    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
     """
     try:
-        return msgspec.toml.decode(text, type=Config)
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise ConfigError(f"configuration: {brief(str(error))}") from error
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
+    """Read a configuration file; paths in it begin where it lies."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}") from error
+    return read_config(text, environment, path.parent)
+
+
+def read_config(text: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
+    """Read the text of a configuration file.
+
+    >>> read_config('server = "milan"', {"PALIO_CONNECTIONS__MOST": "5"}).connections.most
+    5
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"the configuration is no TOML: {error}") from error
+    for name, value in sorted((environment or {}).items()):
+        if name.startswith(PREFIX) and name not in _OF_CLIENTS:
+            _override(document, name, value)
+    try:
+        config = msgspec.convert(document, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(_explained(str(error))) from error
+    if folder is not None:
+        config = _placed(config, folder)
+    _check(config)
+    return config
+
+
+def _override(document: dict[str, Any], name: str, value: str) -> None:
+    """Put a value from the environment in its place."""
+    cls: Any = Config
+    table, path = document, name.removeprefix(PREFIX).split("__")
+    for step in path[:-1]:
+        cls = _field(cls, step, name)
+        table = table.setdefault(step.lower(), {})
+        if not isinstance(table, dict):
+            raise ConfigError(f"{name}: {step.lower()} is no table that the environment can change")
+    last = path[-1]
+    if cls == dict[str, str] or cls == dict[str, int]:
+        table[last if cls == dict[str, str] else last.lower()] = (
+            value if cls == dict[str, str] else _number(name, value)
+        )
+        return
+    wanted = _field(cls, last, name)
+    try:
+        table[last.lower()] = msgspec.to_builtins(msgspec.convert(value, wanted, strict=False))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{name}: {error}; the environment can set texts, numbers, true and false") from error
+
+
+def _number(name: str, value: str) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise ConfigError(f"{name}: {brief(value)} is no number") from None
+
+
+def _field(cls: Any, step: str, name: str) -> Any:
+    """The type of a field of a table."""
+    hints = get_type_hints(cls, include_extras=True) if isinstance(cls, type) else {}
+    if step.lower() not in hints:
+        raise ConfigError(f"{name}: there is no key {step.lower()!r} in the configuration; {_keys(cls)}")
+    found = hints[step.lower()]
+    options = [each for each in getattr(found, "__args__", ()) if isinstance(each, type) and each is not type(None)]
+    is_optional_table = len(options) == 1 and issubclass(options[0], msgspec.Struct) and type(None) in found.__args__
+    return options[0] if is_optional_table else found
+
+
+def _keys(cls: Any) -> str:
+    names = getattr(cls, "__struct_fields__", ())
+    return f"known are {', '.join(names)}" if names else "it has none"
+
+
+_AT = re.compile(r" - at `\$\.?(.*)`$")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$")
+_TABLES: dict[str, type[msgspec.Struct]] = {
+    "": Config, "connections": Connections, "slow": Slow, "tls": Tls, "http": Http, "log": Log, "peers": Peer,
+}  # fmt: skip
+
+
+def _explained(problem: str) -> str:
+    """What is wrong, with the key first.
+
+    >>> _explained("Expected `int`, got `str` - at `$.port`")
+    'port: expected int, got str'
+    """
+    found = _AT.search(problem)
+    place = found[1] if found else ""
+    problem = _AT.sub("", problem)
+    unknown = _UNKNOWN.match(problem)
+    if unknown is None:
+        said = problem[0].lower() + problem[1:].replace("`", "")
+        return f"{place}: {said}" if place else said
+    key, known = unknown[1], _TABLES[place.partition("[")[0]].__struct_fields__
+    near = get_close_matches(key, known, 1)
+    where = f"{place}.{key}" if place else key
+    return f"{where}: there is no such key; " + (f"is {near[0]} meant?" if near else f"known are {', '.join(known)}")
+
+
+def _placed(config: Config, folder: Path) -> Config:
+    """With paths that begin at a folder made whole."""
+    replace = msgspec.structs.replace
+    tls = config.tls
+    if tls is not None:
+        ca = str(folder / tls.client_ca) if tls.client_ca else ""
+        tls = Tls(certificate=str(folder / tls.certificate), key=str(folder / tls.key), client_ca=ca)
+    peers = tuple([replace(peer, ca=str(folder / peer.ca)) if peer.ca else peer for peer in config.peers])
+    return replace(config, tls=tls, peers=peers)
+
+
+# -- what does not go together -----------------------------------------------------------------------------------------
+
+
+def _check(config: Config) -> None:
+    if config.architecture not in ARCHITECTURES:
+        raise ConfigError(f"architecture: {brief(config.architecture)} is none of {', '.join(ARCHITECTURES)}")
+    known = Limits.__dataclass_fields__
+    for key in config.limits:
+        if key not in known:
+            raise ConfigError(f"limits.{key}: there is no such key; known are {', '.join(known)}")
+    try:
+        limits = config.model_limits
+    except CallerError as error:
+        raise ConfigError(f"limits: {error}") from error
+    if config.connections.frame_bytes < limits.document_bytes:
+        raise ConfigError(
+            f"connections.frame_bytes: {config.connections.frame_bytes:,} is less than limits.document_bytes, "
+            f"{limits.document_bytes:,}; raise the one or lower the other"
+        )
+    _check_safety(config)
+    _check_peers(config)
+
+
+def _check_safety(config: Config) -> None:
+    for table, tokens in (("tokens", config.tokens), ("server_tokens", config.server_tokens)):
+        for name, token in tokens.items():
+            if not _HASH.match(token):
+                raise ConfigError(f"{table}.{name}: no hash of a token; `palio token` makes one")
+    missing = [
+        *(["tokens"] if config.is_open else []),
+        *(["tls"] if config.tls is None else []),
+    ]
+    if missing and not config.is_local and not config.insecure:
+        raise ConfigError(
+            f"host: {config.host} can be reached from other machines, and there is no {' and no '.join(missing)}; "
+            "configure that, listen on 127.0.0.1, or say insecure = true"
+        )
+
+
+def _check_peers(config: Config) -> None:
+    router = ARCHITECTURES[config.architecture](config.server)
+    names = [peer.name for peer in config.peers]
+    for peer in config.peers:
+        key = f"peers.{peer.name}"
+        if names.count(peer.name) > 1:
+            raise ConfigError(f"{key}: is there twice; remove one of them")
+        if peer.name == config.server:
+            raise ConfigError(f"{key}: this server itself; remove it, or give the server another name")
+        try:
+            router.check_neighbour(Role(peer.role))
+        except CallerError as error:
+            raise ConfigError(f"{key}.role: {error}") from error
+        if peer.url:
+            _check_url(key, peer)
+        if peer.role != "gateway" and (peer.imports or peer.exports or peer.offers):
+            raise ConfigError(f"{key}: imports, exports and offers are for the role gateway")
+        try:
+            _ = peer.gateway
+        except PalioError as error:
+            raise ConfigError(f"{key}: {str(error).partition(chr(10))[0]}") from error
+    above = [peer.name for peer in config.peers if peer.role == "master"]
+    if len(above) > 1:
+        raise ConfigError(f"peers: {' and '.join(above)} are masters; a server has one at most")
+
+
+def _check_url(key: str, peer: Peer) -> None:
+    parts = urlsplit(peer.url)
+    try:
+        is_good = parts.scheme in ("palio", "palios") and bool(parts.hostname) and bool(parts.port)
+    except ValueError:
+        is_good = False
+    if not is_good or parts.path or parts.username is not None:
+        raise ConfigError(f"{key}.url: is to be palio://host:port or palios://host:port")
+    if peer.token and not peer.is_encrypted and not is_loopback(parts.hostname or ""):
+        raise ConfigError(f"{key}.url: a token would go over the network for all to read; use palios://")
 
 
 def document(config: Config) -> dict[str, Any]:
-    """All of it, for people."""
+    """All of it, for people: secrets are not shown."""
     made: dict[str, Any] = msgspec.to_builtins(config)
+    for table in ("tokens", "server_tokens"):
+        made[table] = dict.fromkeys(made[table], _SHOWN)
+    for peer in made["peers"]:
+        peer["token"] = _SHOWN if peer["token"] else ""
     return made

@@ -10,72 +10,130 @@ from palio.codec import control, frames
 from palio.codec.control import Ask, Goodbye, Hello, Ping, Pong
 from palio.errors import DecodeError, PeerError
 from palio.link import wire
+from palio.model import Advertisement, Filter, Pattern
 from palio.node import ports
 from palio.server.driver import LINK
-from palio.server.errors import Code, RefusedError
+from palio.server.errors import Code, RefusedError, code_of
 
 if TYPE_CHECKING:
     from palio.server.server import Server
 
-_OPERATIONS: dict[str, Any] = {
-    "subscribe": ports.Subscribe,
-    "unsubscribe": ports.Unsubscribe,
-    "advertise": ports.Advertise,
-    "unadvertise": ports.Unadvertise,
-    "watch": ports.Watch,
-    "unwatch": ports.Unwatch,
+_OPERATIONS: dict[str, tuple[Any, tuple[type, ...]]] = {
+    "subscribe": (ports.Subscribe, (Filter, Pattern)),
+    "unsubscribe": (ports.Unsubscribe, (Filter, Pattern)),
+    "advertise": (ports.Advertise, (Advertisement,)),
+    "unadvertise": (ports.Unadvertise, (Advertisement,)),
+    "watch": (ports.Watch, (Filter, Advertisement)),
+    "unwatch": (ports.Unwatch, (Filter, Advertisement)),
 }
+"""What a party can ask for, and of what."""
+_WAITING = ("subscribe", "advertise")
+PEER_FRAME_BYTES = 64 << 20
+"""What a server may send at once: a message of a link may hold many notifications."""
 
 
 class Connection(asyncio.Protocol):
     """A party, or another server; which, its first frame says."""
 
+    is_dialed = False
+    """Whether this server has opened it."""
+
     def __init__(self, server: Server) -> None:
         self._server = server
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._rest = b""
+        self._rest = bytearray()
         """The beginning of a frame."""
+        self._missing = 0
+        """So many bytes are missing until there is something to look at."""
         self._out: list[bytes] = []
         self.role = ""
         self.name = ""
+        self.credential: str | None = None
+        """The hash of the token by which it was let in."""
         self.is_open = False
         """Whether it has been welcomed."""
-        self._is_closing = False
-        self._waiting_for_hello: asyncio.TimerHandle | None = None
-        self._held: list[tuple[int, bytes]] = []
-        """Frames that came while the hello was looked at."""
+        self.is_closing = False
+        self.is_slow = False
+        self.slow_at = 0
+        """Bytes that waited when it became slow."""
+        self.is_paused = False
+        """Whether nothing is read from it, because too much waits to be written to others."""
+        self._timer: asyncio.TimerHandle | None = None
+        """Ends it when it does not say who it is, or does not end."""
+        self.heard = 0.0
+        """When something came in."""
+        self.asked = 0.0
+        """When it was asked whether it is there."""
+        self.began = 0.0
+        """When the frame began that is not whole yet; zero if there is none."""
+        self.written = 0
 
     # -- the transport's -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody has connected, and is to say who it is."""
         self._transport = cast("asyncio.Transport", transport)
-        settings = self._server.config.connections
-        self._transport.set_write_buffer_limits(high=settings.write_buffer)
-        self._waiting_for_hello = self._server.loop.call_later(settings.hello_seconds, self._too_late)
+        self._transport.set_write_buffer_limits(high=1, low=0)  # says when all is written
+        self.heard = self._server.loop.time()
+        self._timer = self._server.loop.call_later(self._server.config.connections.hello_seconds, self._too_late)
+        self._server.connected(self)
+        self._begin()
+
+    def _begin(self) -> None:
+        """The other side begins."""
 
     def _too_late(self) -> None:
         self.close(Code.HELLO, "no hello came")
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 (whatever it was, it is over)
         """It is gone."""
-        self._is_closing = True
-        if self._waiting_for_hello is not None:
-            self._waiting_for_hello.cancel()
+        self.is_closing = True
+        self._stop_timer()
+        self._server.backlog.forget(self)
         self._server.lost(self)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def resume_writing(self) -> None:
+        """All is written."""
+        self.is_slow = False
+        self._server.backlog.note(self, 0)
+
+    @property
+    def address(self) -> str:
+        """The host at the other end."""
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if peer else ""
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait to be written."""
+        return self._transport.get_write_buffer_size()
+
+    # -- frames --------------------------------------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
         """Something was read."""
-        if self._is_closing:
-            return
+        if self.is_closing:
+            return  # it is only read so that what was said last gets through
+        server = self._server
+        server.counts.bytes_in += len(data)
+        self.heard = server.loop.time()
         if self._rest:
-            data = self._rest + data
-        limits = self._server.config.connections
-        most = limits.frame_bytes if self.is_open else limits.first_frame_bytes
+            self._rest += data
+            if len(data) < self._missing:  # a long frame that comes in small pieces is not looked at for each
+                self._missing -= len(data)
+                return
+            data = bytes(self._rest)
+        most = self._most_bytes()
         runs, consumed, is_bad = _core.scan_frames(data, most)
-        self._rest = data[consumed:]
         try:
             for kind, begin, end in runs:
+                if self.is_closing:
+                    return
                 self._received(kind, data, begin, end)
         except RefusedError as error:
             self.close(error.code, str(error))
@@ -83,16 +141,36 @@ class Connection(asyncio.Protocol):
             self.close(Code.FRAME, str(error))
         if is_bad:
             self.close(Code.FRAME_TOO_LONG, f"a frame that is empty, or longer than {most:,} bytes")
+        self._keep(data, consumed)
 
-    # -- frames --------------------------------------------------------------------------------------------------------
+    def _most_bytes(self) -> int:
+        settings = self._server.config.connections
+        if not self.is_open:
+            return settings.first_frame_bytes
+        return PEER_FRAME_BYTES if self.role == "server" else settings.frame_bytes
+
+    def _keep(self, data: bytes, consumed: int) -> None:
+        """Keep what is no whole frame yet."""
+        if self.is_closing or consumed == len(data):
+            self._rest, self._missing, self.began = bytearray(), 0, 0.0
+            return
+        if consumed or not self.began:
+            self.began = self.heard
+        self._rest = bytearray(data[consumed:])
+        has_length = len(self._rest) >= frames.HEADER
+        self._missing = int.from_bytes(self._rest[:4], "big") + 4 - len(self._rest) if has_length else 1
 
     def _received(self, kind: int, data: bytes, begin: int, end: int) -> None:
         if not self.is_open:
             self._before_welcome(kind, data[begin + frames.HEADER : end])
         elif kind == frames.PUBLISH and self.role == "party":
-            self._server.driver.give(ports.PublishBlock(self.name, data[begin:end]))
+            if end - begin < frames.SHORTEST_PUBLISH:  # such a frame comes alone, never among others
+                raise RefusedError(Code.FRAME, "a publication that ends before its notification begins")
+            self._server.driver.give(ports.PublishBlock(self.name, data[begin:end]), self.name)
+            if self._server.backlog.is_full:
+                self._pause()
         elif kind == LINK and self.role == "server":
-            frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.limits)
+            frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.model_limits)
             self._server.driver.give(ports.FromPeer(self.name, frame))
         else:
             self._controlled(control.decode(kind, data[begin + frames.HEADER : end]))
@@ -103,27 +181,21 @@ class Connection(asyncio.Protocol):
         hello = control.decode(kind, content)
         assert isinstance(hello, Hello)
         self.role, self.name = hello.role, hello.name
+        self._stop_timer()
         self._server.admit(self, hello)
 
     def welcome(self, version: int) -> None:
         """Whoever it is, it may be here."""
-        if self._is_closing:
-            return
-        assert self._waiting_for_hello is not None
-        self._waiting_for_hello.cancel()
         self.is_open = True
         node = self._server.driver.node.settings
-        most = self._server.config.connections.frame_bytes
-        self.put(control.encode(control.Welcome(version, node.server, node.incarnation, most)))
-        self.flush()
+        self.say(control.Welcome(version, node.server, node.incarnation, self._most_bytes()))
 
     def _controlled(self, frame: control.Control) -> None:
         match frame:
             case Ask() if self.role == "party":
                 self._asked(frame)
             case Ping(number):
-                self.put(control.encode(Pong(number)))
-                self.flush()
+                self.say(Pong(number))
             case Pong():
                 pass
             case Goodbye():
@@ -134,45 +206,110 @@ class Connection(asyncio.Protocol):
                 raise RefusedError(Code.FRAME, f"a {type(frame).__name__} does not belong here")
 
     def _asked(self, ask: Ask) -> None:
-        operation = _OPERATIONS.get(ask.operation)
-        if operation is None:
-            raise RefusedError(Code.FRAME, f"there is no operation {ask.operation!r}")
-        try:
-            subject = control.subject(ask.kind, ask.document, self._server.config.limits)
-            made = operation(subject, ask.wait) if ask.operation in ("subscribe", "advertise") else operation(subject)
-        except DecodeError as error:
-            self.put(control.encode(control.Answer(ask.number, Code.DOCUMENT.value, str(error))))
-            self.flush()
+        if ask.operation not in _OPERATIONS:
+            raise RefusedError(Code.FRAME, f"there is no operation {ask.operation!r:.40}")
+        operation, subjects = _OPERATIONS[ask.operation]
+        if ask.party not in ("", self.name):
+            self.refuse(ask.number, Code.NOT_ALLOWED, "nobody may act for another party here")
             return
-        party = ask.party or self.name
-        self._server.driver.give(ports.Request(party, ask.number, made, self.name if party != self.name else None))
+        try:
+            subject = control.subject(ask.kind, ask.document, self._server.config.model_limits)
+        except DecodeError as error:
+            self.refuse(ask.number, code_of(error), str(error))
+            return
+        if not isinstance(subject, subjects):
+            self.refuse(ask.number, Code.INVALID, f"nobody can {ask.operation} a {ask.kind}")
+            return
+        made = operation(subject, ask.wait) if ask.operation in _WAITING else operation(subject)
+        self._server.driver.give(ports.Request(self.name, ask.number, made), self.name)
+
+    def refuse(self, number: int, code: Code, text: str) -> None:
+        """A request cannot be; the connection goes on."""
+        self._server.counts.refused(code.value)
+        self.say(control.Answer(number, code.value, text))
 
     # -- what goes out -------------------------------------------------------------------------------------------------
+
+    def say(self, frame: control.Control) -> None:
+        """Write a frame at once."""
+        self.put(control.encode(frame))
+        self.flush()
 
     def put(self, data: bytes) -> None:
         """Write something when this turn ends."""
         self._out.append(data)
 
+    def deliver(self, data: bytes, count: int) -> None:
+        """Write deliveries when this turn ends; not if too much waits already, and they may be dropped."""
+        if self.is_slow and self.waiting > self._server.config.slow.bytes // 2:
+            self._server.dropped(self, count)
+            return
+        self.is_slow = False
+        self._out.append(data)
+
     def flush(self) -> None:
         """Write all that was put."""
         out, self._out = self._out, []
-        if self._is_closing:
+        if self.is_closing or not out:
             return
-        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
-        waiting = self._transport.get_write_buffer_size()
-        if waiting > self._server.config.connections.most_waiting_bytes:
-            self._server.slow(self, waiting)
+        data = out[0] if len(out) == 1 else b"".join(out)
+        self._transport.write(data)
+        self.written += len(data)
+        self._server.counts.bytes_out += len(data)
+        waiting = self.waiting
+        if waiting:
+            self._server.backlog.note(self, waiting)
+            if waiting > self._server.config.slow.bytes:
+                self._server.slow(self, waiting)
+
+    # -- how it is held back, and how it ends --------------------------------------------------------------------------
+
+    def _pause(self) -> None:
+        if not self.is_paused:
+            self.is_paused = True
+            self._transport.pause_reading()
+            self._server.backlog.paused(self)
+
+    def resume(self) -> None:
+        """Read on."""
+        self.is_paused = False
+        self.heard = self._server.loop.time()
+        if not self.is_closing:
+            self._transport.resume_reading()
 
     def close(self, code: Code, text: str) -> None:
-        """Say why, and end it; nobody else is concerned."""
-        if self._is_closing:
+        """Say why, and end it; nobody else is concerned.
+
+        What the other end still sends is read and thrown away for a while: the network would otherwise not deliver
+        what was said last.
+        """
+        if self.is_closing:
             return
-        self._is_closing = True
-        self._transport.write(control.encode(Goodbye(code.value, text)))
-        self._transport.close()
+        self.is_closing = True
+        self._stop_timer()
+        self._transport.write(b"".join([*self._out, control.encode(Goodbye(code.value, text))]))
+        self._out.clear()
+        self._timer = self._server.loop.call_later(self._server.config.connections.drain_seconds, self.abort)
+        self._end_output()
         self._server.closed(self, code, text)
+
+    def _end_output(self) -> None:
+        if not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        try:
+            self._transport.write_eof()
+        except OSError:  # the other end is gone already
+            self._transport.abort()
+            return
+        if self.is_paused:
+            self._transport.resume_reading()
+
+    def give_up(self, waiting: int) -> None:
+        """It takes nothing, and others wait for it."""
+        self._server.cut(self, waiting)
 
     def abort(self) -> None:
         """End it without a word: it does not take any."""
-        self._is_closing = True
+        self.is_closing = True
         self._transport.abort()

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
+
+import msgspec
 
 from palio.codec import control, frames
 from palio.codec.control import Answer, Sequence
 from palio.link import wire
+from palio.link.frames import Data, Frame
 from palio.node.node import Node
 from palio.node.ports import (
     AcceptedUpTo,
@@ -26,23 +29,33 @@ from palio.node.ports import (
     LinkUp,
     Outlook,
     Output,
+    PublishBlock,
     Reply,
     Rest,
     Send,
 )
 from palio.server.errors import code_of
+from palio.server.metrics import Counts
 
 ACCEPTED = 0x11
 """The kind of frames that say up to which number publications were accepted."""
 LINK = 0x30
 """The kind of frames that carry frames of a link."""
+_SPLIT = 1 << 20
+"""Frames of links that are longer go in several, if they hold several messages."""
 
 
 class Connected(Protocol):
     """A connection that can be written to."""
 
+    is_slow: bool
+    """Whether it takes nothing that can do without."""
+
     def put(self, data: bytes) -> None:
         """Write something when this turn ends."""
+
+    def deliver(self, data: bytes, count: int) -> None:
+        """Write deliveries, so many, when this turn ends; if there is room."""
 
     def flush(self) -> None:
         """Write all that was put."""
@@ -51,41 +64,99 @@ class Connected(Protocol):
 class Driver:
     """A node with a clock and a loop."""
 
-    def __init__(self, node: Node, events: Callable[[LinkUp | LinkDown | LinkRefused], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        counts: Counts,
+        events: Callable[[LinkUp | LinkDown | LinkRefused], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
         self.node = node
+        self._counts = counts
         self.parties: dict[str, Connected] = {}
         self.peers: dict[str, Connected] = {}
         self._events = events
-        self._inbox: list[Input] = []
+        self._failed = failed
+        self._inbox: list[tuple[str, Input]] = []
+        self._rests: dict[str, list[Input]] = {}
+        """What parties have given that waits until what came of it before is on its way."""
         self._dirty: dict[Connected, None] = {}
         self._loop = asyncio.get_running_loop()
         self._start = time.time_ns() // 1000 - time.monotonic_ns() // 1000
         self._is_planned = False
+        self._is_held = False
         self._alarm: asyncio.TimerHandle | None = None
         self.turns = 0
+        self.seconds = 0.0
+        """Spent in turns."""
+        self.deliveries = 0
 
     @property
     def now(self) -> int:
         """Microseconds since 1970; the clock never goes back, even if somebody sets it."""
         return self._start + time.monotonic_ns() // 1000
 
-    def give(self, given: Input) -> None:
-        """Something has come in; it is handled with what else comes in this turn."""
-        self._inbox.append(given)
+    def give(self, given: Input, party: str = "") -> None:
+        """Something has come in, from a party or not; it is handled with what else comes in this turn."""
+        self._inbox.append((party, given))
+        self._plan()
+
+    def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
             self._loop.call_soon(self._turn)
 
+    def hold(self) -> None:
+        """Let the rest of large blocks wait: too much is to be written already."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """There is room again."""
+        self._is_held = False
+        if self._rests:
+            self._resume()
+
+    def _resume(self) -> None:
+        rests, self._rests = self._rests, {}
+        self._inbox[:0] = [(party, given) for party, waiting in rests.items() for given in waiting]
+        self._plan()
+
     def _turn(self) -> None:
         self._is_planned = False
-        inbox, self._inbox = self._inbox, []
+        began = time.perf_counter()
         self.turns += 1
-        for output in self.node.handle(inbox, self.now):
-            self._take(output)
+        inbox, self._inbox = self._inbox, []
+        self._handle_all(inbox)
         dirty, self._dirty = self._dirty, {}
         for connection in dirty:
             connection.flush()
         self._set_alarm()
+        if self._rests and not self._is_held:
+            self._resume()
+        self.seconds += time.perf_counter() - began
+
+    def _handle_all(self, inbox: list[tuple[str, Input]]) -> None:
+        """What a party says after publications waits until none of those is left; others do not wait for it."""
+        batch: list[Input] = []
+        published: set[str] = set()
+        for party, given in inbox:
+            if party in published:
+                self._handle(batch)
+                batch, published = [], set()
+            if party in self._rests:
+                self._rests[party].append(given)
+                continue
+            if isinstance(given, PublishBlock):
+                published.add(party)
+            batch.append(given)
+        self._handle(batch)
+
+    def _handle(self, batch: list[Input]) -> None:
+        try:
+            for output in self.node.handle(batch, self.now):
+                self._take(output)
+        except Exception as error:  # noqa: BLE001 (a fault of ours must not stop the service for all)
+            self._failed(error)
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:
@@ -101,7 +172,8 @@ class Driver:
             self._turn()
 
     def stop(self) -> None:
-        """No more turns."""
+        """Handle what has come in, and then no more."""
+        self._turn()
         if self._alarm is not None:
             self._alarm.cancel()
         self._is_planned = True
@@ -110,38 +182,61 @@ class Driver:
 
     def _take(self, output: Output) -> None:
         match output:
-            case DeliverBlock(party, block):
-                self._put(self.parties.get(party), block)
+            case DeliverBlock(party, block, count):
+                self._deliver(party, block, count)
             case Deliver(parties, notification):
                 frame = frames.deliver(notification)
                 for party in parties:
-                    self._put(self.parties.get(party), frame)
+                    self._deliver(party, frame, 1)
             case Send(peer, frame_of_link):
-                self._put(self.peers.get(peer), frames.frame(LINK, wire.encode(frame_of_link)))
+                connection = self.peers.get(peer)
+                if connection is not None and not connection.is_slow:  # links say it again
+                    for each in _encoded(frame_of_link):
+                        self._put(connection, each)
             case AcceptedUpTo(party, number):
                 self._put(self.parties.get(party), frames.frame(ACCEPTED, number.to_bytes(4, "big")))
             case Rest(block_left):
-                self.give(block_left)
+                self._rests[block_left.party] = [block_left]
             case _:
                 self._take_other(output)
 
     def _take_other(self, output: Output) -> None:
         match output:
             case Reply(party, number, problem):
-                code = "" if problem is None else code_of(problem).value
-                text = "" if problem is None else str(problem).partition("\n")[0]
-                self._put(self.parties.get(party), control.encode(Answer(number, code, text)))
+                answer = Answer(number)
+                if problem is not None:
+                    answer = Answer(number, code_of(problem).value, str(problem).partition("\n")[0])
+                    self._counts.refused(answer.code)
+                self._put(self.parties.get(party), control.encode(answer))
             case DeliverSequence(party, pattern, notifications):
                 told = tuple(control.enveloped(each) for each in notifications)
-                self._put(self.parties.get(party), control.encode(Sequence(control.document(pattern)[1], told)))
+                self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1)
             case Outlook(party, subject, is_good):
                 kind, document = control.document(subject)
                 self._put(self.parties.get(party), control.encode(control.Outlook(kind, document, is_good)))
             case LinkUp() | LinkDown() | LinkRefused():
                 self._events(output)
 
+    def _deliver(self, party: str, data: bytes, count: int) -> None:
+        connection = self.parties.get(party)
+        if connection is not None:
+            self.deliveries += count
+            connection.deliver(data, count)
+            self._dirty[connection] = None
+
     def _put(self, connection: Connected | None, data: bytes) -> None:
         """Whoever is not here gets nothing."""
         if connection is not None:
             connection.put(data)
             self._dirty[connection] = None
+
+
+def _encoded(frame: Frame) -> Iterator[bytes]:
+    """A frame of a link; if it is long, as several that say the same."""
+    content = wire.encode(frame)
+    if len(content) <= _SPLIT or not isinstance(frame, Data) or len(frame.messages) < 2:
+        yield frames.frame(LINK, content)
+        return
+    half = len(frame.messages) // 2
+    yield from _encoded(msgspec.structs.replace(frame, messages=frame.messages[:half]))
+    yield from _encoded(msgspec.structs.replace(frame, first=frame.first + half, messages=frame.messages[half:]))

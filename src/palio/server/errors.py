@@ -16,9 +16,11 @@ class Code(Enum):
     HELLO = "hello"
     """The first frame was no hello, or came too late."""
     TOKEN = "token"  # noqa: S105 (the name of an error)
-    """The token is not that of the name."""
+    """The token is not that of the name, or nobody has that name: nobody is told which."""
+    TOO_MANY = "too-many"
+    """Too many wrong tokens came from that address, or too many ask to be let in at once: try again later."""
     NAME = "name"
-    """There is no such party or server, or the name is none."""
+    """A name or a role that is none, or a server that is not the one that was looked for."""
     FRAME = "frame"
     """A frame that is malformed, or of a kind that does not belong here."""
     FRAME_TOO_LONG = "frame-too-long"

@@ -5,14 +5,32 @@ from __future__ import annotations
 import asyncio
 import time
 
+import structlog
+
 from palio.codec import control
 from palio.codec.control import VERSION, Hello
+from palio.errors import brief
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
-from palio.server.config import Config
+from palio.node.ports import LinkDown, LinkRefused, LinkUp
+from palio.server.backlog import Backlog
+from palio.server.config import Config, Peer
 from palio.server.connection import Connection
+from palio.server.credentials import Credentials
 from palio.server.driver import Driver
 from palio.server.errors import Code, RefusedError
+from palio.server.metrics import Counts
+from palio.server.peers import Peers, encryption
+
+_MOST_NAME_BYTES = 1_024
+_ROUND_SECONDS = 0.25
+"""How often the server looks whether connections are silent, and how late its loop is."""
+_MOST_SAID = 10
+"""Closed connections that are told of one by one in one round."""
+LIVE = frozenset(
+    {"tokens", "server_tokens", "peers", "connections", "slow", "guard", "filters_per_party", "insecure", "log", "tls"}
+)
+"""What can change while a server runs."""
 
 
 class Server:
@@ -21,18 +39,49 @@ class Server:
     def __init__(self, config: Config) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
+        self._log: structlog.stdlib.BoundLogger = structlog.get_logger(server=config.server)
         settings = NodeSettings(
-            config.server, config.architecture, incarnation=int(time.time()), guard=config.guard, limits=config.limits
+            config.server,
+            config.architecture,
+            incarnation=time.time_ns() // 1000,
+            guard=config.guard,
+            limits=config.model_limits,
+            filters_per_party=config.filters_per_party,
+            window=round(config.window * 1e6),
+            gateways={peer.name: peer.gateway for peer in config.peers if peer.role == "gateway"},
         )
-        self.driver = Driver(Node(settings))
+        self.counts = Counts()
+        self.driver = Driver(Node(settings), self.counts, self._link_event, self._failed)
+        self.backlog = Backlog(
+            config.connections.waiting_bytes, config.slow.seconds, self.driver.hold, self.driver.release
+        )
+        self.credentials = Credentials(config)
+        self.peers = Peers(self, self._log)
+        self._encryption = encryption(config.tls) if config.tls is not None else None
         self._connections: set[Connection] = set()
+        self._admissions: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
+        self._round: asyncio.TimerHandle | None = None
+        self._round_due = 0.0
+        self._look_due = 0.0
+        self._said = 0
+        """Closed connections in this round: whoever connects in vain again and again must not fill the log."""
+        self._gone: dict[str, float] = {}
+        """Parties that are not here, and since when."""
+        self._all_gone = asyncio.Event()
+        self.is_ready = False
 
     async def start(self) -> None:
         """Listen."""
+        config = self.config
+        seconds = config.connections.hello_seconds if self._encryption else None
         self._listener = await self.loop.create_server(
-            lambda: Connection(self), self.config.host, self.config.port, backlog=1024
-        )
+            lambda: Connection(self), config.host, config.port, backlog=1024,
+            ssl=self._encryption, ssl_handshake_timeout=seconds,
+        )  # fmt: skip
+        self.peers.configure(config.peers)
+        self._plan_round()
+        self.is_ready = True
 
     @property
     def port(self) -> int:
@@ -42,50 +91,241 @@ class Server:
         return port
 
     async def stop(self) -> None:
-        """Say goodbye to all, and end."""
+        """Handle what has come in, say goodbye to all, and end when all is written, or does not get through."""
+        self.is_ready = False
         if self._listener is not None:
             self._listener.close()
+        if self._round is not None:
+            self._round.cancel()
+        for task in self._admissions:
+            task.cancel()
+        self.peers.stop()
+        self.driver.stop()
         for connection in list(self._connections):
             connection.close(Code.STOPPING, "the server stops")
-        self.driver.stop()
-        await asyncio.sleep(0)
+        try:
+            async with asyncio.timeout(self.config.connections.drain_seconds):
+                while self._connections:
+                    self._all_gone.clear()
+                    await self._all_gone.wait()
+        except TimeoutError:
+            self._abort_all()
+        self.backlog.close()
+        self.credentials.close()
 
-    # -- connections ---------------------------------------------------------------------------------------------------
+    def _abort_all(self) -> None:
+        for connection in list(self._connections):
+            connection.abort()
+
+    # -- who comes in --------------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        """Somebody has connected."""
+        self.counts.accepted_connections += not connection.is_dialed
+        self._connections.add(connection)
+        if len(self._connections) > self.config.connections.most and not connection.is_dialed:
+            connection.close(Code.FULL, "there are as many connections as there may be")
 
     def admit(self, connection: Connection, hello: Hello) -> None:
         """Let somebody in, or not."""
         if VERSION not in hello.versions:
             raise RefusedError(Code.VERSION, f"this server speaks version {VERSION} of the protocol")
-        if hello.role not in ("party", "server") or not hello.name or len(hello.name.encode()) > 1024:
+        if hello.role not in ("party", "server") or not 0 < len(hello.name.encode()) <= _MOST_NAME_BYTES:
             raise RefusedError(Code.NAME, "a hello has the role party or server, and a name of 1 to 1,024 bytes")
-        if len(self._connections) >= self.config.connections.most:
-            raise RefusedError(Code.FULL, "there are as many connections as there may be")
-        known = self.driver.parties if hello.role == "party" else self.driver.peers
-        older = known.get(hello.name)
+        if hello.role == "server" and hello.name == self.config.server:
+            raise RefusedError(Code.NAME, "that is the name of this server")
+        if self.config.is_open:
+            self._let_in(connection)
+            return
+        task = self.loop.create_task(self._check(connection, hello))
+        self._admissions.add(task)
+        task.add_done_callback(self._admissions.discard)
+
+    async def _check(self, connection: Connection, hello: Hello) -> None:
+        try:
+            await self.credentials.check(hello.role, hello.name, hello.token, connection.address)
+            connection.credential = self.credentials.expected(hello.role, hello.name)
+            if not connection.is_closing:
+                self._let_in(connection)
+        except RefusedError as error:
+            connection.close(error.code, str(error))
+
+    def _let_in(self, connection: Connection) -> None:
+        name = connection.name
+        if connection.role == "server":
+            self.peers.keep(connection)
+            connection.welcome(VERSION)
+            self.peers.opened(connection)
+            return
+        older = self.driver.parties.get(name)
         if isinstance(older, Connection):
-            older.close(Code.REPLACED, f"{hello.name} has connected again")
-        known[hello.name] = connection
-        self._connections.add(connection)
+            older.close(Code.REPLACED, f"{name} has connected again")
+        self.driver.parties[name] = connection
+        self._gone.pop(name, None)
         connection.welcome(VERSION)
-        if hello.role == "party":
-            self.driver.give(ports.Attach(hello.name))
+        self.driver.give(ports.Attach(name))
+        self._log.debug("party-connected", party=brief(name))
+
+    # -- who goes ------------------------------------------------------------------------------------------------------
 
     def lost(self, connection: Connection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)
         known = self.driver.parties if connection.role == "party" else self.driver.peers
-        if known.get(connection.name) is connection:
+        if connection.name and known.get(connection.name) is connection:
             del known[connection.name]
+            if connection.role == "party":
+                self._gone[connection.name] = self.loop.time()
+            else:
+                self._log.info("peer-lost", peer=connection.name)
+                self.peers.lost(connection)
+        if not self._connections:
+            self._all_gone.set()
 
     def closed(self, connection: Connection, code: Code, text: str) -> None:
         """A connection was closed from here."""
+        self.counts.refused(code.value)
+        is_ours = code in (Code.STOPPING, Code.REPLACED)
+        self._said += not is_ours
+        if not is_ours and self._said > _MOST_SAID:
+            return
+        say = self._log.debug if is_ours else self._log.warning
+        say("connection-closed", code=code.value, reason=text, name=brief(connection.name), address=connection.address)
 
     def slow(self, connection: Connection, waiting: int) -> None:
-        """A connection does not take what there is for it."""
-        connection.close(Code.SLOW, f"{waiting:,} bytes wait for {connection.name}")
-        connection.abort()
+        """Too much waits for a connection: more than the limit, after something was written to it."""
+        may_drop = connection.role == "server" or self.config.slow.policy == "drop"
+        if not may_drop or (connection.is_slow and waiting > 2 * connection.slow_at):  # answers alone, not taken
+            self.cut(connection, waiting)
+        elif not connection.is_slow:
+            connection.is_slow, connection.slow_at = True, waiting
+            self._log.warning("slow-consumer", name=brief(connection.name), waiting_bytes=waiting, policy="drop")
+
+    def cut(self, connection: Connection, waiting: int) -> None:
+        """End a connection that does not take what there is for it."""
+        if not connection.is_closing:
+            self._log.warning("slow-consumer", name=brief(connection.name), waiting_bytes=waiting, policy="disconnect")
+            self.counts.name(self.counts.disconnected, connection.name, 1)
+            connection.close(Code.SLOW, f"{waiting:,} bytes wait for {connection.name:.80}")
+        elif self.backlog.is_full:
+            connection.abort()
+
+    def dropped(self, connection: Connection, count: int) -> None:
+        """Deliveries were dropped, for their party is slow."""
+        self.counts.name(self.counts.dropped, connection.name, count)
+
+    # -- what is looked at now and then --------------------------------------------------------------------------------
+
+    def _plan_round(self) -> None:
+        self._round_due = self.loop.time() + _ROUND_SECONDS
+        self._round = self.loop.call_at(self._round_due, self._go_round)
+
+    def _go_round(self) -> None:
+        now = self.loop.time()
+        self.counts.lag = max(self.counts.lag, now - self._round_due)
+        if self._said > _MOST_SAID:
+            self._log.warning("connections-closed", more=self._said - _MOST_SAID)
+        self._said = 0
+        if now >= self._look_due:
+            self._look_due = now + self.config.connections.ping_seconds / 8
+            self._look_after_connections(now)
+        self.peers.retry(now)
+        forget = now - self.config.connections.forget_seconds
+        for party in [party for party, since in self._gone.items() if since < forget]:
+            del self._gone[party]
+            self._forget(party)
+        self._plan_round()
+
+    def _look_after_connections(self, now: float) -> None:
+        seconds = self.config.connections.ping_seconds
+        for connection in list(self._connections):
+            if not connection.is_open or connection.is_closing or connection.is_paused:
+                continue
+            if connection.began and connection.began < now - 2 * seconds:
+                connection.close(Code.FRAME, "a frame that does not end")
+            elif connection.heard < now - 2 * seconds:
+                connection.close(Code.SILENT, f"nothing came for {2 * seconds:g} seconds")
+            elif connection.heard < now - seconds and connection.asked < connection.heard:
+                connection.asked = now
+                connection.say(control.Ping(0))
+
+    def _forget(self, party: str) -> None:
+        """A party does not come back: nothing is for it any more."""
+        node = self.driver.node
+        filters, advertisements = node.router.profile(party)
+        operations: list[ports.Operation] = [
+            *[ports.Unsubscribe(each) for each in filters],
+            *[ports.Unsubscribe(each) for each in node.monitors.patterns(party)],
+            *[ports.Unadvertise(each) for each in advertisements],
+            *[ports.Unwatch(each) for each in node.outlooks.of(party)],
+        ]
+        for operation in operations:
+            self.driver.give(ports.Request(party, 0, operation))
+
+    # -- what the node says --------------------------------------------------------------------------------------------
+
+    def _link_event(self, event: LinkUp | LinkDown | LinkRefused) -> None:
+        match event:
+            case LinkUp(peer):
+                self.peers.up(peer)
+                self._log.info("link-up", peer=peer)
+            case LinkDown(peer, reason):
+                self._log.warning("link-down", peer=peer, reason=reason)
+            case LinkRefused(peer, reason):
+                self.peers.refused(peer)
+                self._log.warning("link-refused", peer=peer, reason=reason)
+
+    def _failed(self, error: Exception) -> None:
+        self.counts.faults += 1
+        self._log.critical("fault", error=str(error), exc_info=error)
 
     def query(self, connection: Connection, query: control.Query) -> None:
         """A question about the server."""
-        connection.put(control.encode(control.Result(query.number, {"server": self.config.server})))
-        connection.flush()
+        if query.subject != "status":
+            connection.refuse(query.number, Code.INVALID, f"nothing is known of {query.subject!r:.40}")
+            return
+        document = {
+            "server": self.config.server,
+            "architecture": self.config.architecture,
+            "parties": len(self.driver.parties),
+            "links": sorted(self.driver.node.links.peers),
+        }
+        connection.say(control.Result(query.number, document))
+
+    # -- what changes while it runs ------------------------------------------------------------------------------------
+
+    def reload(self, config: Config) -> list[str]:
+        """Go on with another configuration; the keys that differ and need a restart."""
+        before = self.config
+        keys = Config.__struct_fields__
+        fixed = [key for key in keys if key not in LIVE and getattr(config, key) != getattr(before, key)]
+        if _trust(before) != _trust(config):
+            fixed.append("tls")
+        if _gateways(before) != _gateways(config):
+            fixed.append("peers")  # those that are gateways
+        self.config = Config(**{key: getattr(before if key in fixed else config, key) for key in keys})
+        self._take_over(self.config)
+        return fixed
+
+    def _take_over(self, config: Config) -> None:
+        if self._encryption is not None and config.tls is not None:
+            self._encryption.load_cert_chain(config.tls.certificate, config.tls.key)  # perhaps renewed
+        node = self.driver.node
+        node.settings = node.settings._replace(guard=config.guard, filters_per_party=config.filters_per_party)
+        self.credentials.config = config
+        self.backlog.most, self.backlog.patience = config.connections.waiting_bytes, config.slow.seconds
+        self.peers.configure(config.peers)
+        for connection in list(self._connections):
+            if connection.is_open and not connection.is_dialed and not config.is_open:
+                expected = self.credentials.expected(connection.role, connection.name)
+                if expected is None or expected != connection.credential:
+                    connection.close(Code.TOKEN, "the token does not count any more")
+
+
+def _trust(config: Config) -> tuple[bool, str]:
+    """What of TLS cannot change while a server listens; certificate and key can."""
+    return config.tls is not None, config.tls.client_ca if config.tls is not None else ""
+
+
+def _gateways(config: Config) -> list[Peer]:
+    return [peer for peer in config.peers if peer.role == "gateway"]

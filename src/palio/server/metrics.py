@@ -1,0 +1,145 @@
+"""Figures of a running server: counted plainly where things happen, and put into Prometheus' form when asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+if TYPE_CHECKING:
+    from palio.server.server import Server
+
+_MOST_NAMES = 100
+"""Slow consumers that are named; those that come after them are counted together."""
+OTHERS = "(others)"
+
+
+class Counts:
+    """What has happened since the server began."""
+
+    __slots__ = (
+        "accepted_connections",
+        "bytes_in",
+        "bytes_out",
+        "disconnected",
+        "dropped",
+        "faults",
+        "lag",
+        "refusals",
+    )
+
+    def __init__(self) -> None:
+        self.accepted_connections = 0
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.refusals: Counter[str] = Counter()
+        """Connections closed and requests refused, by code."""
+        self.dropped: Counter[str] = Counter()
+        """Deliveries that were dropped, by party."""
+        self.disconnected: Counter[str] = Counter()
+        """How often each party was disconnected because it was slow."""
+        self.faults = 0
+        self.lag = 0.0
+        """Seconds that the loop was late at worst since somebody looked."""
+
+    def refused(self, code: str) -> None:
+        """Something was refused."""
+        self.refusals[code] += 1
+
+    @staticmethod
+    def name(counter: Counter[str], name: str, count: int) -> None:
+        """Count something of a party; of too many parties together.
+
+        >>> counter = Counter()
+        >>> Counts.name(counter, "eva", 3)
+        >>> counter
+        Counter({'eva': 3})
+        """
+        counter[name if name in counter or len(counter) < _MOST_NAMES else OTHERS] += count
+
+
+class ServerCollector(Collector):
+    """Reads the figures of a server."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    def collect(self) -> Iterator[Metric]:
+        """All figures, as they are now."""
+        yield from self._connections()
+        yield from self._node()
+
+    def _connections(self) -> Iterator[Metric]:
+        server, counts, driver = self._server, self._server.counts, self._server.driver
+        here = {"party": len(driver.parties), "server": len(driver.peers)}
+        yield _labelled(GaugeMetricFamily, "palio_connections", "Connections that are open.", "role", here.items())
+        yield CounterMetricFamily(
+            "palio_connections_accepted", "Connections that came in.", counts.accepted_connections
+        )
+        yield CounterMetricFamily("palio_received_bytes", "Bytes that came in.", counts.bytes_in)
+        yield CounterMetricFamily("palio_sent_bytes", "Bytes that went out.", counts.bytes_out)
+        yield _labelled(
+            CounterMetricFamily, "palio_refusals", "Connections closed and requests refused.", "code",
+            counts.refusals.items(),
+        )  # fmt: skip
+        backlog = server.backlog
+        yield GaugeMetricFamily("palio_waiting_bytes", "Bytes that wait to be written.", backlog.bytes)
+        yield CounterMetricFamily("palio_publisher_pauses", "Times that publishers had to wait.", backlog.pauses)
+        slow = {name: 1 for name, each in driver.parties.items() if each.is_slow}
+        yield _labelled(
+            GaugeMetricFamily, "palio_slow_consumers", "Parties whose deliveries are being dropped.", "party",
+            list(slow.items())[:_MOST_NAMES],
+        )  # fmt: skip
+        yield _labelled(
+            CounterMetricFamily, "palio_dropped_deliveries", "Deliveries dropped for slow parties.", "party",
+            counts.dropped.items(),
+        )  # fmt: skip
+        yield _labelled(
+            CounterMetricFamily, "palio_slow_disconnects", "Connections closed for being slow.", "party",
+            counts.disconnected.items(),
+        )  # fmt: skip
+
+    def _node(self) -> Iterator[Metric]:
+        counts, driver = self._server.counts, self._server.driver
+        node = driver.node
+        yield CounterMetricFamily("palio_publications", "Publications accepted.", node.publishing.count)
+        yield CounterMetricFamily("palio_deliveries", "Deliveries to parties, dropped ones too.", driver.deliveries)
+        yield CounterMetricFamily("palio_turns", "Turns of the node.", driver.turns)
+        yield CounterMetricFamily("palio_turn_seconds", "Time spent in turns of the node.", driver.seconds)
+        yield CounterMetricFamily("palio_faults", "Faults of the server itself.", counts.faults)
+        yield GaugeMetricFamily("palio_subscriptions", "Filters that are known.", len(node.router.subscriptions))
+        yield GaugeMetricFamily("palio_advertisements", "Advertisements known.", len(node.router.advertisements))
+        configured = {peer.name for peer in self._server.config.peers}
+        links = {name: int(name in node.links.peers) for name in sorted(configured | set(node.links.peers))}
+        yield _labelled(GaugeMetricFamily, "palio_link_up", "Whether there is a link.", "peer", links.items())
+        lag, counts.lag = counts.lag, 0.0
+        yield GaugeMetricFamily("palio_loop_lag_seconds", "How late the loop was at worst since the last look.", lag)
+
+
+def _labelled(
+    cls: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    name: str,
+    text: str,
+    label: str,
+    values: Iterable[tuple[str, float]],
+) -> Metric:
+    family = cls(name, text, labels=[label])
+    for value, figure in values:
+        family.add_metric([value], figure)
+    return family
+
+
+class Metrics:
+    """The figures of a server as text."""
+
+    def __init__(self, server: Server) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(ServerCollector(server))
+
+    def text(self) -> bytes:
+        """In the form that Prometheus reads."""
+        return generate_latest(self._registry)

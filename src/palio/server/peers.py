@@ -1,0 +1,246 @@
+"""The connections to other servers: opened again and again, and one for each pair."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from random import SystemRandom
+from typing import TYPE_CHECKING
+
+import structlog
+
+from palio.codec import control
+from palio.codec.control import VERSION, Goodbye, Hello, Welcome
+from palio.node import ports
+from palio.routing.router import Role
+from palio.server.config import Peer, Tls
+from palio.server.connection import Connection
+from palio.server.errors import Code, RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from palio.server.server import Server
+
+_FIRST_DELAY, _LAST_DELAY = 0.1, 10.0
+"""Seconds between two attempts to connect: twice as long each time."""
+_STEADY = 5.0
+"""A connection that lasted for so many seconds was a good one: the next attempt comes soon."""
+_CONNECT_SECONDS = 10.0
+_CHALLENGE_SECONDS = 2.0
+_PARTING_SECONDS = 2.0
+_FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
+"""Seconds until a link that was refused is asked for again."""
+_random = SystemRandom()
+
+
+class Dialed(Connection):
+    """A connection that this server has opened to another one."""
+
+    is_dialed = True
+
+    def __init__(self, server: Server, peer: Peer) -> None:
+        super().__init__(server)
+        self.role, self.name = "server", peer.name
+        self._peer = peer
+        self.ended = asyncio.get_running_loop().create_future()
+        self.reason = ""
+        """What the other end said when it closed the connection."""
+
+    def _begin(self) -> None:
+        config = self._server.config
+        self.say(Hello((VERSION,), "server", config.server, self._peer.token, "palio"))
+
+    def _before_welcome(self, kind: int, content: bytes) -> None:
+        frame = control.decode(kind, content)
+        if isinstance(frame, Goodbye):
+            self.reason = f"{frame.code}: {frame.text}"
+            self._transport.close()
+            return
+        if not isinstance(frame, Welcome) or frame.version != VERSION:
+            raise RefusedError(Code.HELLO, "a welcome was expected")
+        if frame.server != self.name:
+            self.reason = f"{frame.server!r:.60} is there instead"
+            raise RefusedError(Code.NAME, f"{self.name} was looked for here")
+        self._stop_timer()
+        self._server.peers.keep(self)
+        self.is_open = True
+        self._server.peers.opened(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is gone."""
+        super().connection_lost(error)
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+
+def encryption(tls: Tls) -> ssl.SSLContext:
+    """How connections that come in are encrypted."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca or None)
+    context.load_cert_chain(tls.certificate, tls.key)
+    if tls.client_ca:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+def outgoing_encryption(peer: Peer, tls: Tls | None) -> ssl.SSLContext | None:
+    """How a connection to a peer is encrypted; if this server has a certificate, it shows it."""
+    if not peer.is_encrypted:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=peer.ca or None)
+    if tls is not None:
+        context.load_cert_chain(tls.certificate, tls.key)
+    return context
+
+
+class Peers:
+    """The connections to other servers."""
+
+    def __init__(self, server: Server, log: structlog.stdlib.BoundLogger) -> None:
+        self._server = server
+        self._log = log
+        self._known: dict[str, Peer] = {}
+        self._dialing: dict[str, asyncio.Task[None]] = {}
+        self._parting: set[asyncio.Task[None]] = set()
+        """Of peers that are none any more."""
+        self._free: dict[str, asyncio.Event] = {}
+        """Set while there is no connection to a peer."""
+        self._retries: dict[str, tuple[float, float]] = {}
+        """When to ask for a link again that was refused, and how long to wait after that."""
+
+    # -- which there are -----------------------------------------------------------------------------------------------
+
+    def configure(self, peers: Iterable[Peer]) -> None:
+        """Dial these, and no others."""
+        wanted = {peer.name: peer for peer in peers}
+        for name, peer in list(self._known.items()):
+            if wanted.get(name) != peer:
+                self._remove(name, is_replaced=name in wanted)
+        for name, peer in wanted.items():
+            if name not in self._known:
+                self._known[name] = peer
+                if peer.url:
+                    self._dialing[name] = self._server.loop.create_task(self._dial(peer))
+
+    def _remove(self, name: str, *, is_replaced: bool) -> None:
+        del self._known[name]
+        self._retries.pop(name, None)
+        dialing = self._dialing.pop(name, None)
+        if dialing is not None:  # the other end is told first that the link is no more
+            self._parting.add(dialing)
+            dialing.add_done_callback(self._parting.discard)
+            self._server.loop.call_later(_PARTING_SECONDS, dialing.cancel)
+        links = self._server.driver.node.links
+        if name in links.wishes or (name in links.peers and not is_replaced):
+            self._server.driver.give(ports.Disconnect(name))
+
+    def stop(self) -> None:
+        """Dial nobody any more."""
+        for task in (*self._dialing.values(), *self._parting):
+            task.cancel()
+        self._dialing.clear()
+
+    # -- how they are reached ------------------------------------------------------------------------------------------
+
+    async def _dial(self, peer: Peer) -> None:
+        """Connect, and again when the connection is lost, for good."""
+        delay = _FIRST_DELAY
+        free = self._free.setdefault(peer.name, asyncio.Event())
+        if peer.name not in self._server.driver.peers:
+            free.set()
+        while True:
+            await free.wait()
+            began = self._server.loop.time()
+            reason = await self._connect(peer)
+            is_good = self._server.loop.time() - began > _STEADY
+            delay = _FIRST_DELAY if is_good else min(2 * delay, _LAST_DELAY)
+            pause = delay * _random.uniform(0.5, 1.0)
+            self._log.info("peer-not-connected", peer=peer.name, reason=reason, retry_seconds=round(pause, 2))
+            await asyncio.sleep(pause)
+
+    async def _connect(self, peer: Peer) -> str:
+        """One connection from beginning to end; why it ended."""
+        host, port = peer.address
+        loop = self._server.loop
+        try:
+            encrypted = outgoing_encryption(peer, self._server.config.tls)
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                _, dialed = await loop.create_connection(lambda: Dialed(self._server, peer), host, port, ssl=encrypted)
+        except (OSError, TimeoutError) as error:  # errors of TLS are among them
+            return str(error) or "it does not answer"
+        try:
+            await dialed.ended
+        except asyncio.CancelledError:
+            dialed.close(Code.STOPPING, "the server stops, or this one is no neighbour any more")
+            raise
+        return dialed.reason or "the connection was lost"
+
+    # -- which one counts ----------------------------------------------------------------------------------------------
+
+    def keep(self, connection: Connection) -> None:
+        """Take a connection as the one to its peer, unless the other one is to be kept.
+
+        If both servers have dialed, it is the one that the server with the lesser name has opened: so both keep the
+        same. Of two that the same server has opened, the older one must be dead.
+        """
+        name = connection.name
+        older = self._server.driver.peers.get(name)
+        if isinstance(older, Connection) and not older.is_closing:
+            is_mine_kept = self._server.config.server < name
+            if older.is_dialed != connection.is_dialed and older.is_dialed == is_mine_kept:
+                self._challenge(older)
+                raise RefusedError(Code.REPLACED, "there is another connection between the two servers")
+            older.close(Code.REPLACED, f"{name} has connected again")
+        self._server.driver.peers[name] = connection
+
+    def _challenge(self, connection: Connection) -> None:
+        """See whether the other end of a connection is still there: it has opened another."""
+        asked = self._server.loop.time()
+
+        def look() -> None:
+            if not connection.is_closing and connection.heard < asked:
+                connection.abort()
+
+        connection.say(control.Ping(0))
+        self._server.loop.call_later(_CHALLENGE_SECONDS, look)
+
+    def opened(self, connection: Connection) -> None:
+        """There is a way to a peer, perhaps again: what it knows of the link is to be found out."""
+        name = connection.name
+        if name in self._free:
+            self._free[name].clear()
+        self._log.info("peer-connected", peer=name, dialed=connection.is_dialed)
+        if name in self._server.driver.node.links.peers:
+            self._server.driver.give(ports.Doubt(name))
+        else:
+            self._wish(name)
+
+    def lost(self, connection: Connection) -> None:
+        """The connection to a peer is gone."""
+        if connection.name in self._free:
+            self._free[connection.name].set()
+
+    # -- links ---------------------------------------------------------------------------------------------------------
+
+    def _wish(self, name: str) -> None:
+        """Ask for the link to a peer that is to be dialed, if that is not being done."""
+        peer, links = self._known.get(name), self._server.driver.node.links
+        if peer is not None and peer.url and name not in links.wishes and name not in links.peers:
+            self._server.driver.give(ports.Connect(name, Role(peer.role), peer.latency))
+
+    def refused(self, name: str) -> None:
+        """A link will not be; that may change, because the network does."""
+        if name in self._known and self._known[name].url:
+            _, pause = self._retries.get(name, (0.0, _FIRST_RETRY))
+            self._retries[name] = self._server.loop.time() + pause, min(2 * pause, _LAST_RETRY)
+
+    def up(self, name: str) -> None:
+        """There is a link."""
+        self._retries.pop(name, None)
+
+    def retry(self, now: float) -> None:
+        """Ask again for the links whose time has come."""
+        for name, (time, pause) in list(self._retries.items()):
+            if time <= now and name in self._server.driver.peers:
+                self._retries[name] = now + pause, pause
+                self._wish(name)

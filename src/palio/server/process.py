@@ -1,0 +1,156 @@
+"""A server as a process: logs, signals, and the way from a configuration file to a clean end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from palio.errors import PalioError
+from palio.server.config import Config, ConfigError, load_config
+from palio.server.peers import encryption, outgoing_encryption
+from palio.server.server import Server
+
+if TYPE_CHECKING:
+    from palio.server.http import HttpPort
+
+
+def check(config: Config) -> None:
+    """Refuse what the files that a configuration names make impossible."""
+    if config.tls is not None:
+        with _readable("tls"):
+            encryption(config.tls)
+    for peer in config.peers:
+        with _readable(f"peers.{peer.name}"):
+            outgoing_encryption(peer, config.tls)
+
+
+@contextmanager
+def _readable(key: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:  # errors of TLS are among them
+        raise ConfigError(f"{key}: certificates or keys cannot be used: {error}") from error
+
+
+def start_logs(config: Config) -> Any:
+    """Logs go to the standard error, one line each."""
+    is_json = config.log.format == "json"
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([structlog.processors.format_exc_info] if is_json else []),
+            structlog.processors.JSONRenderer()
+            if is_json
+            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[config.log.level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    return structlog.get_logger()
+
+
+class Process:
+    """A server that is told what to do by signals."""
+
+    def __init__(self, path: Path, *, logs_json: bool = False) -> None:
+        self._path = path
+        self._logs_json = logs_json
+        self._stopping = asyncio.Event()
+        self._config = self._load()
+        self._log = start_logs(self._config)
+        self._server = Server(self._config)
+        self._http: HttpPort | None = None
+
+    def _load(self) -> Config:
+        environment = dict(os.environ) | ({"PALIO_LOG__FORMAT": "json"} if self._logs_json else {})
+        config = load_config(self._path, environment)
+        check(config)
+        return config
+
+    async def run(self) -> None:
+        """From the first connection to the last."""
+        loop, config = asyncio.get_running_loop(), self._config
+        _allow_connections(config.connections.most, self._log)
+        await self._server.start()
+        if config.http is not None:
+            from palio.server.http import HttpPort  # noqa: PLC0415 (takes a while, and many do without)
+
+            self._http = HttpPort(self._server, config.http)
+            self._http.start()
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopping.set)
+        self._announce()
+        await self._stopping.wait()
+        self._log.info("stopping", drain_seconds=config.connections.drain_seconds)
+        await self._server.stop()
+        if self._http is not None:
+            await self._http.stop()
+        self._log.info("stopped")
+
+    def _announce(self) -> None:
+        config = self._config
+        self._log.info(
+            "listening",
+            server=config.server,
+            architecture=config.architecture,
+            host=config.host,
+            port=self._server.port,
+            tls=config.tls is not None,
+            http_port=self._http.port if self._http else None,
+            pid=os.getpid(),
+        )
+        if config.is_open and config.is_local:
+            self._log.warning(
+                "open",
+                advice="only this machine can connect, and everybody on it is believed; `palio token` makes tokens",
+            )
+        elif config.is_open or config.tls is None:
+            missing = "everybody is believed" if config.is_open else "nothing is encrypted"
+            self._log.warning("insecure", advice=f"{missing}; configure tokens and tls before others can connect")
+
+    def _reload(self) -> None:
+        try:
+            config = self._load()
+            needs_restart = self._server.reload(config)
+        except (PalioError, OSError) as error:
+            self._log.error("not-reloaded", reason=str(error), advice="the server goes on as before")
+            return
+        self._log = start_logs(self._server.config)
+        self._log.info("reloaded")
+        if needs_restart:
+            self._log.warning("needs-restart", keys=needs_restart)
+
+
+def _allow_connections(most: int, log: Any) -> None:
+    """Each connection needs an open file; ask the system for as many as it grants."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = most + 256
+    if hard == resource.RLIM_INFINITY or soft < wanted:
+        granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, granted), hard))
+        soft = max(soft, granted)
+    if soft < wanted:
+        log.warning("few-files", open_files=soft, advice=f"connections.most is {most}; raise the limit of open files")
+
+
+def serve(path: Path, *, logs_json: bool = False) -> None:
+    """Run a server until it is told to stop."""
+
+    async def run() -> None:
+        await Process(path, logs_json=logs_json).run()
+
+    asyncio.run(run())
