@@ -1,0 +1,177 @@
+"""The client for programs without a loop: the same functions, which block.
+
+::
+
+    with palio.connect_sync("palio://127.0.0.1:7400") as client:
+        client.publish(symbol="DIS", change=1.5)
+        for notification in client.subscribe('symbol = "DIS"'):
+            ...
+
+A loop runs in a thread of its own. All functions may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from palio.client import DEFAULT_URL, Client, ClosedError, Subscription, connect
+from palio.client.streams import Overflow
+from palio.model import Advertisement, Filter, Pattern, Value
+
+T = TypeVar("T")
+
+
+class SyncSubscription(Iterator[Any]):
+    """What comes for a subscription; it has begun, and ends when it is closed."""
+
+    def __init__(self, call: Callable[[Coroutine[Any, Any, Any]], Any], subscription: Subscription) -> None:
+        self._call = call
+        self._subscription = subscription
+
+    @property
+    def dropped(self) -> int:
+        """How many elements were lost because the queue was full."""
+        return self._subscription.dropped
+
+    def next(self, timeout: float | None = None) -> Any:
+        """The next notification, or sequence of them; ``TimeoutError`` if none comes in so many seconds."""
+        return self._call(asyncio.wait_for(anext(self._subscription), timeout))
+
+    def __next__(self) -> Any:
+        try:
+            return self.next()
+        except StopAsyncIteration:
+            raise StopIteration from None
+
+    def close(self) -> None:
+        """End it."""
+        self._call(self._subscription.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncClient:
+    """A client that blocks; :func:`connect_sync` makes one."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="palio client", daemon=True)
+        self._thread.start()
+        try:
+            self._client: Client = self._call(_connected(url, options))
+        except BaseException:
+            self._stop()
+            raise
+
+    @property
+    def name(self) -> str:
+        """Of the party."""
+        return self._client.name
+
+    def publish(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
+        """See :meth:`Client.publish`."""
+        self._call(self._client.publish(notification, **attributes))
+
+    def publish_unconfirmed(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
+        """See :meth:`Client.publish_unconfirmed`."""
+        self._call(self._client.publish_unconfirmed(notification, **attributes))
+
+    def subscribe(
+        self,
+        wanted: str | Filter | Pattern | Iterable[Filter],
+        *,
+        wait: bool = False,
+        queue: int = 1024,
+        overflow: Overflow = "block",
+    ) -> SyncSubscription:
+        """See :meth:`Client.subscribe`; the subscription has begun when this returns."""
+        return SyncSubscription(self._call, self._call(self._subscribe(wanted, wait, queue, overflow)))
+
+    async def _subscribe(self, wanted: Any, wait: bool, queue: int, overflow: Overflow) -> Subscription:
+        return await self._client.subscribe(wanted, wait=wait, queue=queue, overflow=overflow)
+
+    def unsubscribe(self, wanted: str | Filter | Pattern) -> None:
+        """See :meth:`Client.unsubscribe`."""
+        self._call(self._client.unsubscribe(wanted))
+
+    def advertise(self, advertisement: str | Advertisement, *, wait: bool = False) -> None:
+        """See :meth:`Client.advertise`."""
+        self._call(self._client.advertise(advertisement, wait=wait))
+
+    def unadvertise(self, advertisement: str | Advertisement) -> None:
+        """See :meth:`Client.unadvertise`."""
+        self._call(self._client.unadvertise(advertisement))
+
+    def drain(self, timeout: float | None = 30.0) -> None:
+        """See :meth:`Client.drain`."""
+        self._finish(self._client.drain(timeout))
+
+    def close(self) -> None:
+        """See :meth:`Client.close`."""
+        if self._thread.is_alive():
+            self._finish(self._client.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run something in the loop and wait for it; who is interrupted meanwhile takes it back."""
+        if not self._thread.is_alive():
+            coroutine.close()
+            raise ClosedError("the client is closed")
+        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _finish(self, last: Coroutine[Any, Any, None]) -> None:
+        try:
+            self._call(last)
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        finally:
+            self._loop.close()
+
+
+async def _connected(url: str, options: dict[str, Any]) -> Client:
+    client = connect(url, **options)
+    await client.connect()
+    return client
+
+
+def connect_sync(url: str = DEFAULT_URL, **options: Any) -> SyncClient:
+    """A client of the server at an address, connected; ``with`` it. :class:`~palio.client.Options` has the keywords."""
+    return SyncClient(url, **options)
