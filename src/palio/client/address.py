@@ -39,10 +39,12 @@ def read_address(url: str) -> Address:
     >>> print(read_address("palios://[::1]:7500"))
     palios://[::1]:7500
     """
+    if not isinstance(url, str):
+        raise _no_address(url)
     try:
         parts = urlsplit(url)
         port = parts.port
-    except (AttributeError, TypeError, ValueError):
+    except ValueError:
         raise _no_address(url) from None
     extra = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
     if parts.scheme not in ("palio", "palios") or not parts.hostname or extra or port == 0:

@@ -352,7 +352,12 @@ class Client:
     async def _begin_watch(self, subject: Filter | Advertisement, stream: Stream[bool]) -> None:
         self._check_going()
         self._watches.setdefault(subject, []).append(stream)
-        await self._ask("watch", subject)
+        try:
+            await self._ask("watch", subject)
+        except BaseException:
+            stream.finish()
+            self._run(self._end_watch(subject, stream))
+            raise
 
     async def _end_watch(self, subject: Filter | Advertisement, stream: Stream[bool]) -> None:
         streams = self._watches.get(subject, [])
