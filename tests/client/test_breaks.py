@@ -188,7 +188,7 @@ def test_a_client_gives_up_in_the_end() -> None:
             eva = client_of(server, max_attempts=3)
             await eva.connect()
             events = await eva.subscribe("x any")
-        with pytest.raises(CannotConnectError, match="there is no server at":
+        with pytest.raises(CannotConnectError, match="there is no server at"):
             await anext(events)
         with pytest.raises(ConnectionLostError):
             await eva.publish(x=1)
@@ -255,9 +255,7 @@ def test_a_plain_server_is_not_taken_for_an_encrypted_one() -> None:
     run(story())
 
 
-@pytest.mark.parametrize(
-    "url", ["127.0.0.1:7400", "http://host", "palio://", "palio://h:99999", "palio://h/x", None]
-)
+@pytest.mark.parametrize("url", ["127.0.0.1:7400", "http://host", "palio://", "palio://h:99999", "palio://h/x", None])
 def test_addresses_are_checked(url: str) -> None:
     async def story() -> None:
         with pytest.raises(CallerError, match="is no address of a server"):

@@ -91,19 +91,36 @@ class Stream(AsyncIterator[E], Generic[E]):
     # -- for its user --------------------------------------------------------------------------------------------------
 
     async def __anext__(self) -> E:
+        if not await self._something():
+            raise StopAsyncIteration
+        element = self._waiting.popleft()
+        self._taken()
+        return element
+
+    async def take(self) -> list[E]:
+        """All that waits, as soon as something does; nothing when nothing more will come."""
+        await self._something()
+        elements = list(self._waiting)
+        self._waiting.clear()
+        self._taken()
+        return elements
+
+    async def _something(self) -> bool:
+        """Wait until something waits; whether it does, because the stream may end."""
         while not self._waiting:
             if self._has_ended:
                 if self._error is not None:
                     raise self._error
-                raise StopAsyncIteration
+                return False
             self._news.clear()
             await self._news.wait()
-        element = self._waiting.popleft()
+        return True
+
+    def _taken(self) -> None:
         if not self._waiting:
             self._is_empty.set()
         if len(self._waiting) <= self._size // 2:
             self._has_room()
-        return element
 
     def __await__(self) -> Generator[object, None, Self]:
         return self._started().__await__()

@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,6 +26,8 @@ from palio.client.streams import Overflow
 from palio.model import Advertisement, Filter, Pattern, Value
 
 T = TypeVar("T")
+_MOST_SENT = 1024
+"""Publications that are under way at the same time."""
 
 
 class SyncSubscription(Iterator[Any]):
@@ -32,6 +36,8 @@ class SyncSubscription(Iterator[Any]):
     def __init__(self, call: Callable[[Coroutine[Any, Any, Any]], Any], subscription: Subscription) -> None:
         self._call = call
         self._subscription = subscription
+        self._taken: deque[Any] = deque()
+        """What was taken together, and not given out yet."""
 
     @property
     def dropped(self) -> int:
@@ -40,13 +46,19 @@ class SyncSubscription(Iterator[Any]):
 
     def next(self, timeout: float | None = None) -> Any:
         """The next notification, or sequence of them; ``TimeoutError`` if none comes in so many seconds."""
-        return self._call(asyncio.wait_for(anext(self._subscription), timeout))
+        if not self._taken:
+            with suppress(ClosedError):
+                self._taken.extend(self._call(self._take(timeout)))
+        if not self._taken:
+            raise StopIteration
+        return self._taken.popleft()
+
+    async def _take(self, timeout: float | None) -> list[Any]:
+        async with asyncio.timeout(timeout):
+            return await self._subscription.take()
 
     def __next__(self) -> Any:
-        try:
-            return self.next()
-        except StopAsyncIteration:
-            raise StopIteration from None
+        return self.next()
 
     def close(self) -> None:
         """End it."""
@@ -65,9 +77,11 @@ class SyncClient:
     """A client that blocks; :func:`connect_sync` makes one."""
 
     def __init__(self, url: str, **options: Any) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="palio client", daemon=True)
+        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(_go_on(started)), name="palio client", daemon=True)
         self._thread.start()
+        self._loop, self._end = started.result()
+        self._room = threading.Semaphore(_MOST_SENT)
         try:
             self._client: Client = self._call(_connected(url, options))
         except BaseException:
@@ -82,6 +96,18 @@ class SyncClient:
     def publish(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
         """See :meth:`Client.publish`."""
         self._call(self._client.publish(notification, **attributes))
+
+    def send(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> Future[None]:
+        """Publish without waiting for acceptance: the future that is returned is done when it comes.
+
+        This itself waits while too many are under way; they go in the order of the calls.
+        """
+        self._room.acquire()
+        if not self._thread.is_alive():
+            raise ClosedError("the client is closed")
+        future = asyncio.run_coroutine_threadsafe(self._client.publish(notification, **attributes), self._loop)
+        future.add_done_callback(lambda _: self._room.release())
+        return future
 
     def publish_unconfirmed(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
         """See :meth:`Client.publish_unconfirmed`."""
@@ -152,18 +178,15 @@ class SyncClient:
 
     def _stop(self) -> None:
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._end.set)
             self._thread.join()
 
-    def _run(self) -> None:
-        try:
-            self._loop.run_forever()
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        finally:
-            self._loop.close()
+
+async def _go_on(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
+    """Let the loop run until it is to end."""
+    end = asyncio.Event()
+    started.set_result((asyncio.get_running_loop(), end))
+    await end.wait()
 
 
 async def _connected(url: str, options: dict[str, Any]) -> Client:
