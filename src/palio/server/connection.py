@@ -10,6 +10,7 @@ from palio.codec import control, frames
 from palio.codec.control import Ask, Goodbye, Hello, Ping, Pong
 from palio.errors import DecodeError, PeerError
 from palio.link import wire
+from palio.model import Advertisement, Filter, Limits, Pattern
 from palio.node import ports
 from palio.server.driver import LINK
 from palio.server.errors import Code, RefusedError
@@ -25,6 +26,15 @@ _OPERATIONS: dict[str, Any] = {
     "watch": ports.Watch,
     "unwatch": ports.Unwatch,
 }
+_SUBJECTS: dict[str, tuple[type, ...]] = {
+    "subscribe": (Filter, Pattern),
+    "unsubscribe": (Filter, Pattern),
+    "advertise": (Advertisement,),
+    "unadvertise": (Advertisement,),
+    "watch": (Filter, Advertisement),
+    "unwatch": (Filter, Advertisement),
+}
+"""What each operation is about; the node believes that."""
 
 
 class Connection(asyncio.Protocol):
@@ -138,7 +148,7 @@ class Connection(asyncio.Protocol):
         if operation is None:
             raise RefusedError(Code.FRAME, f"there is no operation {ask.operation!r}")
         try:
-            subject = control.subject(ask.kind, ask.document, self._server.config.limits)
+            subject = _subject(ask, self._server.config.limits)
             made = operation(subject, ask.wait) if ask.operation in ("subscribe", "advertise") else operation(subject)
         except DecodeError as error:
             self.put(control.encode(control.Answer(ask.number, Code.DOCUMENT.value, str(error))))
@@ -176,3 +186,10 @@ class Connection(asyncio.Protocol):
         """End it without a word: it does not take any."""
         self._is_closing = True
         self._transport.abort()
+
+
+def _subject(ask: Ask, limits: Limits) -> control.Subject:
+    subject = control.subject(ask.kind, ask.document, limits)
+    if not isinstance(subject, _SUBJECTS[ask.operation]):
+        raise DecodeError(f"one cannot {ask.operation} {ask.kind}s")
+    return subject
