@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from palio.client import CannotConnectError, ConnectionLostError, RefusedError, connect
+from palio.client import CannotConnectError, Client, ConnectionLostError, RefusedError, connect
 from palio.client.connection import _MOST_NUMBER
 from palio.client.options import Options
 from palio.codec import control, frames
@@ -47,6 +47,50 @@ def test_a_new_server_is_told_everything() -> None:
             assert second.driver.node.router.profile("eva").advertisements
             await offers.close()
             await eva.close()
+
+    run(story())
+
+
+def test_who_publishes_all_the_time_survives_a_server_that_stops() -> None:
+    async def story() -> None:
+        accepted, lost = [], []
+
+        async def publish(eva: Client, first: int) -> None:
+            number = first
+            while number < 10**6 + first:
+                try:
+                    await eva.publish(n=number)
+                    accepted.append(number)
+                except ConnectionLostError:
+                    lost.append(number)
+                number += 1
+
+        async with serving() as first:
+            port = first.port
+            eva = client_of(first)
+            await eva.connect()
+            tasks = [asyncio.create_task(publish(eva, 10**7 * each)) for each in range(20)]
+            await until(lambda: len(accepted) > 200)
+        before = len(accepted)
+        assert len(lost) <= 20
+        async with serving(port):
+            await until(lambda: len(accepted) > before + 200)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await eva.close()
+
+    run(story())
+
+
+def test_a_goodbye_is_the_end_before_the_connection_is() -> None:
+    async def story() -> None:
+        async with Puppet() as puppet, connect(puppet.url, **QUICK) as eva:
+            assert eva._connection is not None
+            eva._connection._controlled(Goodbye("stopping", "for now"))
+            await asyncio.gather(*(eva.publish_unconfirmed(n=n) for n in range(3)))
+            await until(lambda: len(puppet.publications()) == 3)
+            assert len(puppet.hellos) == 2
 
     run(story())
 

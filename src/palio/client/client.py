@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
+from os import strerror
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
@@ -139,7 +140,8 @@ class Client:
         except TimeoutError as error:
             raise CannotConnectError(f"{self.address} does not answer within {options.connect_timeout:g} s") from error
         except OSError as error:
-            raise CannotConnectError(f"there is no server at {self.address}: {error.strerror or error}") from error
+            reason = strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+            raise CannotConnectError(f"there is no server at {self.address}: {reason}") from error
         finally:
             if connection is not None and (not connection.welcomed.done() or connection.welcomed.cancelled()):
                 connection.abort(ConnectionLostError("no welcome came"))
@@ -210,11 +212,13 @@ class Client:
                 if isinstance(self._end, ServiceError):
                     raise ConnectionLostError(str(self._end), self._end.code) from self._end
                 raise ClosedError(str(self._end))
-            if self._connection is not None and not self._connection.lost.done():
-                return self._connection
+            connection = self._connection
+            if connection is not None and connection.is_open:
+                return connection
             if self._keeper is None:
                 raise ClosedError("the client is not connected; use it with 'async with', or call connect first")
-            if self._connection is not None:
+            if connection is not None:
+                await asyncio.wait([connection.lost])
                 await asyncio.sleep(0)  # who keeps it has not noticed yet
             else:
                 await self._is_connected.wait()

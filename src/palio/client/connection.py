@@ -159,6 +159,7 @@ class Connection(asyncio.Protocol):
         """Read again, if there is a reason to."""
         if self._is_paused and not self._must_wait():
             self._is_paused = False
+            self._has_heard = True  # nobody has listened
             self._loop.call_soon(self._read_again)
 
     def _read_again(self) -> None:
@@ -312,6 +313,11 @@ class Connection(asyncio.Protocol):
     def _check_open(self) -> None:
         if self._reason is not None:
             raise UnsentError(str(self._reason), self._reason.code)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can be asked for; if not, the connection is gone, or will be in a moment."""
+        return self._reason is None
 
     async def settled(self) -> None:
         """Wait until all that was asked for and published has been answered."""
