@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -65,15 +66,18 @@ def held_patterns(server: Server, party: str) -> set[Pattern]:
 class Puppet:
     """A server that says only what it is told to."""
 
-    def __init__(self, *, welcomes: bool = True) -> None:
+    def __init__(self, *, welcomes: bool = True, context: ssl.SSLContext | None = None) -> None:
         self._welcomes = welcomes
+        self._context = context
         self.received: list[tuple[int, bytes]] = []
         self.hellos: list[Hello] = []
         self._writers: list[asyncio.StreamWriter] = []
         self.port = 0
+        self.is_deaf = False
+        """Whether it reads nothing more."""
 
     async def __aenter__(self) -> Puppet:
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._context)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -83,12 +87,12 @@ class Puppet:
 
     @property
     def url(self) -> str:
-        return f"palio://127.0.0.1:{self.port}"
+        return f"{'palio' if self._context is None else 'palios'}://127.0.0.1:{self.port}"
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
         try:
-            while True:
+            while not self.is_deaf:
                 length = int.from_bytes(await reader.readexactly(4), "big")
                 body = await reader.readexactly(length)
                 self._took(body[0], body[1:])

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import ssl
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +16,7 @@ from palio.client.options import Options
 from palio.codec import control, frames
 from palio.codec.control import Answer, Ask, Goodbye, Ping, Pong
 from palio.errors import CallerError
-from palio.model import Filter, Notification, Pattern
+from palio.model import Filter, Pattern
 from palio.server.errors import Code
 from tests.client.serving import QUICK, Puppet, client_of, held, held_patterns, run, serving, until
 
@@ -329,16 +332,52 @@ def test_pauses_grow_and_differ() -> None:
 
 
 def test_a_server_that_takes_nothing_is_not_flooded() -> None:
+    filling = bytes(3000)
+
     async def story() -> None:
-        async with Puppet() as puppet, connect(puppet.url, max_outstanding=10**6, connect_timeout=1, **QUICK) as eva:
-            connection = eva._connection
+        async with Puppet() as puppet, connect(puppet.url, connect_timeout=0.05, **QUICK) as eva:
+            puppet.is_deaf = True
+            connection, sent = eva._connection, 0
             assert connection is not None
-            connection.pause_writing()
-            waiting = asyncio.create_task(eva.publish_unconfirmed(Notification(x=1)))
-            await asyncio.sleep(0)
-            assert not puppet.publications()
-            connection.resume_writing()
-            await waiting
-            await until(puppet.publications)
+
+            async def publish() -> None:
+                nonlocal sent
+                while connection.is_open:
+                    await eva.publish_unconfirmed(filling=filling)
+                    sent += 1
+
+            publishing = asyncio.create_task(publish())
+            await until(lambda: not connection._is_writable)
+            before = sent
+            assert connection._transport.get_write_buffer_size() < 2**18
+            await asyncio.sleep(0.01)
+            assert sent == before
+            puppet.is_deaf = False
+            connection._transport.abort()
+            await publishing
+            assert sent == before + 1
+
+    run(story())
+
+
+def test_encrypted_connections(tmp_path: Path) -> None:
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("there is no openssl to make a certificate with")
+    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
+    options = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=palio -addext"
+    command = [openssl, "req", *options.split(), "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    trusting = ssl.create_default_context(cafile=certificate)
+
+    async def story() -> None:
+        async with Puppet(context=context) as puppet:
+            async with connect(puppet.url, ssl=trusting) as eva:
+                await eva.publish_unconfirmed(x=1)
+                await until(puppet.publications)
+            with pytest.raises(CannotConnectError, match="certificate"):
+                await connect(puppet.url).connect()
 
     run(story())

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from os import strerror
+from ssl import SSLError
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
@@ -139,6 +140,8 @@ class Client:
             raise CannotConnectError(f"{self.address} does not let us in: {error}", error.code) from error
         except TimeoutError as error:
             raise CannotConnectError(f"{self.address} does not answer within {options.connect_timeout:g} s") from error
+        except SSLError as error:
+            raise CannotConnectError(f"{self.address} cannot be trusted: {error}") from error
         except OSError as error:
             reason = strerror(error.errno) if error.errno and error.errno > 0 else str(error)
             raise CannotConnectError(f"there is no server at {self.address}: {reason}") from error

@@ -19,6 +19,8 @@ _ACCEPTED = 0x11
 _MOST_NUMBER = 2**32 - 1
 _LONGEST_FRAME = 2**26
 """No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
+_WRITTEN_AT_ONCE = 1 << 16
+"""Bytes that do not wait for the end of a turn, because who sends them may not let it end."""
 
 
 class Receiver(Protocol):
@@ -65,6 +67,7 @@ class Connection(asyncio.Protocol):
         self._rest = b""
         """What was read and not looked at yet."""
         self._out: list[bytes] = []
+        self._out_bytes = 0
         self._number = 0
         self._publications: deque[int] = deque()
         """The numbers of those that are under way, in order."""
@@ -230,9 +233,12 @@ class Connection(asyncio.Protocol):
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(data)
+        self._out_bytes += len(data)
+        if self._out_bytes >= _WRITTEN_AT_ONCE:
+            self._flush()
 
     def _flush(self) -> None:
-        out, self._out = self._out, []
+        out, self._out, self._out_bytes = self._out, [], 0
         if out and not self._transport.is_closing():
             self._transport.write(b"".join(out))
 
