@@ -311,7 +311,9 @@ def test_addresses_are_checked(url: str) -> None:
     run(story())
 
 
-@pytest.mark.parametrize("options", [{"name": ""}, {"max_outstanding": 0}, {"ping_interval": -1}, {"nmae": "eva"}])
+@pytest.mark.parametrize(
+    "options", [{"name": ""}, {"name": 7}, {"max_outstanding": 0}, {"ping_interval": -1}, {"nmae": "eva"}]
+)
 def test_options_are_checked(options: dict[str, object]) -> None:
     async def story() -> None:
         with pytest.raises(CallerError, match=next(iter(options))):

@@ -198,7 +198,7 @@ def test_a_refused_subscription_leaves_nothing() -> None:
             with pytest.raises(UnsatisfiableError):
                 await eva.subscribe([Filter.parse("y = 1"), Filter.parse("x > 3 and x < 2")])
             await until(lambda: not held(server, "eva"))
-            assert not list(eva._subscriptions)
+            assert not list(eva._inbox.subscriptions)
 
     run(story())
 
@@ -267,7 +267,7 @@ def test_where_nobody_can_tell_the_outlook_watching_is_refused() -> None:
         async with serving() as server, client_of(server) as eva:
             with pytest.raises(RefusedError, match="none can tell"):
                 await eva.watch(Filter.parse("x = 1"))
-            await until(lambda: not eva._watches)
+            await until(lambda: not eva._inbox.watches)
 
     run(story())
 
@@ -352,6 +352,20 @@ def test_draining_ends_in_good_order() -> None:
             assert all(future.done() for future in futures)
             assert held(server, "eva") == set()
             await bob.publish(n=1)
+
+    run(story())
+
+
+def test_draining_takes_what_is_on_its_way() -> None:
+    async def story() -> None:
+        async with serving() as server, client_of(server) as bob:
+            eva = client_of(server, name="eva")
+            await eva.connect()
+            events = await eva.subscribe("n any", queue=10)
+            await asyncio.gather(*(bob.publish(n=n) for n in range(1000)))
+            draining = asyncio.create_task(eva.drain())
+            assert [each["n"] async for each in events] == list(range(1000))
+            await draining
 
     run(story())
 

@@ -15,12 +15,13 @@ from uuid import uuid4
 from palio.client.address import read_address
 from palio.client.connection import Connection, Settings, UnsentError
 from palio.client.errors import FINAL_CODES, CannotConnectError, ClosedError, ConnectionLostError, ServiceError
+from palio.client.inbox import Inbox
 from palio.client.options import Options
 from palio.client.streams import Overflow, Stream
-from palio.client.subscriptions import Subscription, Subscriptions, read_wanted
-from palio.codec import control, msgpack
+from palio.client.subscriptions import Subscription, read_wanted
+from palio.codec import control
 from palio.errors import CallerError, brief
-from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Notification, Pattern, Value
+from palio.model import Advertisement, Filter, Notification, Pattern, Value
 
 _log = logging.getLogger("palio.client")
 
@@ -39,9 +40,8 @@ class Client:
         """Of the party."""
         self._options = options
         self._context = self.address.context(options.ssl)
-        self._subscriptions = Subscriptions()
+        self._inbox = Inbox(lambda failed: self._run(self._withdraw(failed)))
         self._advertisements: dict[Advertisement, None] = {}
-        self._watches: dict[Filter | Advertisement, list[Stream[bool]]] = {}
         self._connection: Connection | None = None
         self._is_connected = asyncio.Event()
         """Also set when there will be no connection any more."""
@@ -93,7 +93,7 @@ class Client:
     async def _part(self, connection: Connection) -> None:
         if self._options.name is None and not connection.lost.done():
             with suppress(ConnectionLostError):
-                for wanted in self._subscriptions.wanted():
+                for wanted in self._inbox.subscriptions.wanted():
                     connection.ask("unsubscribe", wanted)
                 for advertisement in self._advertisements:
                     connection.ask("unadvertise", advertisement)
@@ -107,16 +107,21 @@ class Client:
     async def drain(self, timeout: float | None = 30.0) -> None:
         """End in good order: nothing new is begun, what was published is accepted, what has come is consumed.
 
-        Subscriptions end when their queues are empty; so do not call this from the task that empties them. If that
-        takes longer than ``timeout`` seconds, the client is closed all the same and ``TimeoutError`` is raised.
+        Subscriptions are cancelled, and end when their queues are empty; so do not call this from the task that empties
+        them. If that takes longer than ``timeout`` seconds, the client is closed all the same, and ``TimeoutError`` is
+        raised.
         """
         self._is_draining = True
         try:
             async with asyncio.timeout(timeout):
                 if self._connection is not None:
                     await self._connection.settled()
-                streams = list(self._subscriptions)
-                await asyncio.gather(*(stream.close() for stream in streams))
+                # What is on its way comes before the answers, and is still taken.
+                await asyncio.gather(*(self._ask("unsubscribe", each) for each in self._inbox.subscriptions.wanted()))
+                streams = list(self._inbox.subscriptions)
+                for stream in streams:
+                    self._inbox.subscriptions.remove(stream)
+                    stream.finish()
                 await asyncio.gather(*(stream.consumed() for stream in streams))
         finally:
             await self.close()
@@ -133,7 +138,10 @@ class Client:
         try:
             async with asyncio.timeout(options.connect_timeout):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self, hello, settings), self.address.host, self.address.port, ssl=self._context
+                    lambda: Connection(self._inbox, hello, settings),
+                    self.address.host,
+                    self.address.port,
+                    ssl=self._context,
                 )
                 await connection.welcomed
         except ConnectionLostError as error:
@@ -190,8 +198,8 @@ class Client:
     async def _restore(self, connection: Connection) -> None:
         """Say anew what is offered, wanted and watched. What is refused now was accepted before: say so, and go on."""
         asked = [connection.ask("advertise", each) for each in self._advertisements]
-        asked += [connection.ask("subscribe", each) for each in self._subscriptions.wanted()]
-        asked += [connection.ask("watch", each) for each in self._watches]
+        asked += [connection.ask("subscribe", each) for each in self._inbox.subscriptions.wanted()]
+        asked += [connection.ask("watch", each) for each in self._inbox.watches]
         for outcome in await asyncio.gather(*asked, return_exceptions=True):
             if isinstance(outcome, ConnectionLostError):
                 raise outcome
@@ -205,7 +213,7 @@ class Client:
         self._end = reason
         self._is_connected.set()
         error = reason if isinstance(reason, ServiceError) else None
-        for stream in [*self._subscriptions, *(each for several in self._watches.values() for each in several)]:
+        for stream in self._inbox.streams():
             stream.finish(error)
 
     async def _open(self) -> Connection:
@@ -300,7 +308,7 @@ class Client:
 
     async def _begin(self, subscription: Subscription, wait: bool) -> None:
         self._check_going()
-        self._subscriptions.add(subscription)  # before the answer, because deliveries may follow it at once
+        self._inbox.subscriptions.add(subscription)  # before the answer, because deliveries may follow it at once
         try:
             await asyncio.gather(*(self._ask("subscribe", each, wait=wait) for each in subscription.wanted))
         except BaseException:
@@ -310,9 +318,9 @@ class Client:
 
     async def _withdraw(self, subscription: Subscription) -> None:
         """Take a subscription back, with one write: what is subscribed anew misses as little as can be."""
-        if not self._subscriptions.remove(subscription) or self._end is not None:
+        if not self._inbox.subscriptions.remove(subscription) or self._end is not None:
             return
-        changes = self._subscriptions.changes(subscription.wanted)
+        changes = self._inbox.subscriptions.changes(subscription.wanted)
         await asyncio.gather(*(self._ask(operation, each) for operation, each in changes))
 
     async def unsubscribe(self, wanted: str | Filter | Pattern) -> None:
@@ -322,7 +330,7 @@ class Client:
         """
         self._check_going()
         for each in read_wanted(wanted):
-            for subscription in self._subscriptions.cancel(each):
+            for subscription in self._inbox.subscriptions.cancel(each):
                 subscription.finish()
             await self._ask("unsubscribe", each)
 
@@ -358,7 +366,7 @@ class Client:
 
     async def _begin_watch(self, subject: Filter | Advertisement, stream: Stream[bool]) -> None:
         self._check_going()
-        self._watches.setdefault(subject, []).append(stream)
+        self._inbox.watches.setdefault(subject, []).append(stream)
         try:
             await self._ask("watch", subject)
         except BaseException:
@@ -367,46 +375,15 @@ class Client:
             raise
 
     async def _end_watch(self, subject: Filter | Advertisement, stream: Stream[bool]) -> None:
-        streams = self._watches.get(subject, [])
+        streams = self._inbox.watches.get(subject, [])
         if stream in streams:
             streams.remove(stream)
             if not streams:
-                del self._watches[subject]
+                del self._inbox.watches[subject]
                 if self._end is None:
                     await self._ask("unwatch", subject)
 
-    # -- what comes ----------------------------------------------------------------------------------------------------
-
-    def is_full(self) -> bool:
-        """Whether nothing more should be read."""
-        return self._subscriptions.is_full()
-
-    def delivered(self, notification: Notification) -> None:
-        """A notification has come."""
-        self._drop(self._subscriptions.deliver(notification))
-
-    def found(self, sequence: control.Sequence) -> None:
-        """A sequence has come."""
-        pattern = msgpack.decode(Pattern, bytes(sequence.pattern))
-        elements = tuple(
-            msgpack.decode(Notification, bytes(body)).with_envelope(msgpack.decode(Envelope, bytes(envelope)))
-            for envelope, body in sequence.notifications
-        )
-        self._drop(self._subscriptions.deliver_sequence(pattern, elements))
-
-    def looked(self, outlook: control.Outlook) -> None:
-        """There is, or is not, somebody for what is watched."""
-        subject = control.subject(outlook.kind, outlook.document, DEFAULT_LIMITS)
-        for stream in () if isinstance(subject, Pattern) else self._watches.get(subject, ()):
-            stream.put(outlook.is_good)
-
-    def refused(self, text: str) -> None:
-        """A publication was refused whose publisher did not want to know."""
-        _log.warning("%s: an unconfirmed publication was refused: %s", self.address, text)
-
-    def _drop(self, failed: list[Subscription]) -> None:
-        for subscription in failed:
-            self._run(self._withdraw(subscription))
+    # -- what is done meanwhile ----------------------------------------------------------------------------------------
 
     def _has_room(self) -> None:
         if self._connection is not None:

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, Protocol, cast
 from palio import _core
 from palio.client.errors import ConnectionLostError, TooLargeError, refusal
 from palio.codec import control, frames
-from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Result, Sequence, Welcome
+from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Sequence, Welcome
 from palio.errors import DecodeError, PeerError
 from palio.model import Notification
 
 _ACCEPTED = 0x11
 """The kind of frames that say up to which number publications were accepted."""
 _MOST_NUMBER = 2**32 - 1
-_LONGEST_FRAME = 2**26
+_LONGEST_FRAME = 2**28
 """No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
 _WRITTEN_AT_ONCE = 1 << 16
 """Bytes that do not wait for the end of a turn, because who sends them may not let it end."""
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
         self._settings = settings
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._rest = b""
+        self._rest = bytearray()
         """What was read and not looked at yet."""
         self._out: list[bytes] = []
         self._out_bytes = 0
@@ -126,15 +126,14 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Something was read."""
         self._has_heard = True
-        self._rest = self._rest + data if self._rest else data
+        self._rest += data
         if not self._is_paused:
             self._read()
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def _read(self, *, is_last: bool = False) -> None:
-        data = self._rest
-        runs, consumed, is_bad = _core.scan_frames(data, _LONGEST_FRAME)
+        runs, consumed, is_bad = _core.scan_frames(self._rest, _LONGEST_FRAME)
         try:
             for kind, begin, end in runs:
                 if not is_last and self._must_wait():
@@ -142,14 +141,14 @@ class Connection(asyncio.Protocol):
                     self._is_paused = True
                     self._transport.pause_reading()
                     break
-                self._received(kind, data[begin + frames.HEADER : end])
+                self._received(kind, bytes(self._rest[begin + frames.HEADER : end]))
             else:
                 if is_bad:
                     raise DecodeError("a frame that is empty or too long")
         except PeerError as error:
             self.abort(ConnectionLostError(f"the server sent what cannot be read: {error}", "frame"))
-            consumed = len(data)
-        self._rest = data[consumed:]
+            consumed = len(self._rest)
+        del self._rest[:consumed]
 
     def _must_wait(self) -> bool:
         """Answers come behind deliveries: while somebody waits for one, deliveries are taken even if they are many.
@@ -184,8 +183,6 @@ class Connection(asyncio.Protocol):
         match frame:
             case Answer():
                 self._answered(frame)
-            case Result(number, document):
-                self._resolve(self._asked.pop(number, None), document)
             case Sequence():
                 self._receiver.found(frame)
             case Outlook():
@@ -254,12 +251,6 @@ class Connection(asyncio.Protocol):
         kind, document = control.document(subject)
         number, answer = self._expect()
         self._put(control.encode(Ask(number, operation, kind, document, wait)))
-        return answer
-
-    def query(self, subject: str, arguments: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
-        """Ask a question about the server."""
-        number, answer = self._expect()
-        self._put(control.encode(control.Query(number, subject, arguments)))
         return answer
 
     def _expect(self) -> tuple[int, asyncio.Future[Any]]:

@@ -35,6 +35,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Refuse what makes no sense."""
+        if not isinstance(self.name, str | None) or not isinstance(self.token, str):
+            raise CallerError("name and token: they are strings")
         if self.name is not None and not 1 <= len(self.name.encode("utf-8", "replace")) <= 1024:
             raise CallerError("name: it has 1 to 1,024 bytes")
         for option in _POSITIVE:
