@@ -158,6 +158,27 @@ def test_numbers_begin_anew_when_they_end() -> None:
     run(story())
 
 
+def test_numbers_that_begin_anew_with_a_request_wait_for_publications() -> None:
+    async def story() -> None:
+        async with Puppet() as puppet, connect(puppet.url, **QUICK) as eva:
+            assert eva._connection is not None
+            eva._connection._number = _MOST_NUMBER - 1
+            first = await eva.send(n=0)
+            advertising = asyncio.create_task(eva.advertise("x any"))
+            await until(lambda: asked(puppet))
+            assert asked(puppet)[0].number == 1
+            second = asyncio.create_task(eva.publish(n=1))
+            await asyncio.sleep(0)
+            puppet.say(accepted(_MOST_NUMBER))
+            await first
+            await until(lambda: len(puppet.publications()) == 2)
+            assert not second.done()
+            puppet.say(accepted(2) + control.encode(Answer(1)))
+            await asyncio.gather(second, advertising)
+
+    run(story())
+
+
 def test_a_silent_server_is_left() -> None:
     async def story() -> None:
         async with Puppet() as puppet, connect(puppet.url, ping_interval=0.01, **QUICK):

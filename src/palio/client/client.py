@@ -187,7 +187,9 @@ class Client:
                 continue
             try:
                 await self._restore(connection)
-            except ConnectionLostError:
+            except ConnectionLostError as error:
+                if error.code in FINAL_CODES:
+                    raise CannotConnectError(str(error), error.code) from error
                 continue
             except BaseException:
                 connection.abort(ConnectionLostError("the client was closed", "closed"))

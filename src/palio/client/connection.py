@@ -98,9 +98,9 @@ class Connection(asyncio.Protocol):
         if self._alarm is not None:
             self._alarm.cancel()
         self._is_paused = False
+        self._reason = self._reason or ConnectionLostError(f"the connection was lost{f': {error}' if error else ''}")
         self._read(is_last=True)
-        reason = self._reason or ConnectionLostError(f"the connection was lost{f': {error}' if error else ''}")
-        self._reason = reason
+        reason = self._reason
         for future in [*self._refusable.values(), *self._asked.values(), self.welcomed]:
             if not future.done():
                 future.set_exception(ConnectionLostError(str(reason), reason.code))
@@ -241,10 +241,10 @@ class Connection(asyncio.Protocol):
 
     def _next_number(self) -> int:
         """Publications and other requests are numbered together, because refusals name only the number."""
-        self._number = self._number + 1 if self._number < _MOST_NUMBER else 1
-        while self._number in self._asked:
-            self._number += 1
-        return self._number
+        while True:
+            self._number = self._number % _MOST_NUMBER + 1
+            if self._number not in self._asked:
+                return self._number
 
     def ask(self, operation: str, subject: control.Subject, *, wait: bool = False) -> asyncio.Future[None]:
         """Ask for something; the answer will come."""
@@ -273,8 +273,9 @@ class Connection(asyncio.Protocol):
 
     def _has_room(self) -> bool:
         # Numbers begin anew only when none is under way, because acceptance speaks of all up to one.
-        is_ending = self._number >= _MOST_NUMBER and self._refusable
-        return self._is_writable and len(self._refusable) < self._settings.window and not is_ending
+        begins_anew = bool(self._publications) and self._number % _MOST_NUMBER < self._publications[-1]
+        has_place = len(self._publications) < self._settings.window and not begins_anew
+        return self._is_writable and has_place and self._reason is None
 
     def _send_backlog(self) -> None:
         while self._backlog and self._has_room():

@@ -16,7 +16,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -82,6 +82,8 @@ class SyncClient:
         self._thread.start()
         self._loop, self._end = started.result()
         self._room = threading.Semaphore(_MOST_SENT)
+        self._lock = threading.Lock()
+        self._is_over = False
         try:
             self._client: Client = self._call(_connected(url, options))
         except BaseException:
@@ -103,9 +105,11 @@ class SyncClient:
         This itself waits while too many are under way; they go in the order of the calls.
         """
         self._room.acquire()
-        if not self._thread.is_alive():
-            raise ClosedError("the client is closed")
-        future = asyncio.run_coroutine_threadsafe(self._client.publish(notification, **attributes), self._loop)
+        try:
+            future = self._submit(self._client.publish(notification, **attributes))
+        except ClosedError:
+            self._room.release()
+            raise
         future.add_done_callback(lambda _: self._room.release())
         return future
 
@@ -145,7 +149,7 @@ class SyncClient:
 
     def close(self) -> None:
         """See :meth:`Client.close`."""
-        if self._thread.is_alive():
+        if not self._is_over:
             self._finish(self._client.close())
 
     def __enter__(self) -> Self:
@@ -160,15 +164,21 @@ class SyncClient:
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run something in the loop and wait for it; who is interrupted meanwhile takes it back."""
-        if not self._thread.is_alive():
-            coroutine.close()
-            raise ClosedError("the client is closed")
-        future: Future[T] = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        future = self._submit(coroutine)
         try:
             return future.result()
+        except CancelledError:
+            raise ClosedError("the client was closed meanwhile") from None
         except BaseException:
             future.cancel()
             raise
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._lock:  # a loop that ends would forget it
+            if self._is_over:
+                coroutine.close()
+                raise ClosedError("the client is closed")
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def _finish(self, last: Coroutine[Any, Any, None]) -> None:
         try:
@@ -177,9 +187,11 @@ class SyncClient:
             self._stop()
 
     def _stop(self) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join()
+        with self._lock:
+            if not self._is_over:
+                self._is_over = True
+                self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join()
 
 
 async def _go_on(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
