@@ -404,3 +404,23 @@ def test_encrypted_connections(tmp_path: Path) -> None:
                 await connect(puppet.url).connect()
 
     run(story())
+
+
+def test_a_full_queue_does_not_keep_a_client_from_connecting_again() -> None:
+    async def story() -> None:
+        async with serving() as first:
+            port = first.port
+            eva = client_of(first)
+            await eva.connect()
+            events = await eva.subscribe("n any", queue=1)
+            for n in range(3):
+                await eva.publish(n=n)
+            await until(lambda: events.is_full)
+        async with serving(port) as second:
+            with pytest.raises(ConnectionLostError):  # who does not read has not noticed
+                await eva.publish(n=3)
+            await eva.publish(n=4)
+            assert held(second, eva.name)
+            await eva.close()
+
+    run(story())

@@ -155,7 +155,8 @@ class Connection(asyncio.Protocol):
 
         Otherwise who publishes while it consumes would wait for itself.
         """
-        return not self._refusable and not self._asked and not self._backlog and self._receiver.is_full()
+        awaits = self._refusable or self._asked or self._backlog or not self.welcomed.done()
+        return not awaits and self._receiver.is_full()
 
     def go_on(self) -> None:
         """Read again, if there is a reason to."""
