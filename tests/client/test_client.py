@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 
 import pytest
 
@@ -381,3 +383,9 @@ def test_draining_does_not_wait_forever() -> None:
                 await eva.publish(n=1)
 
     run(story())
+
+
+def test_who_uses_only_the_model_does_not_load_the_client() -> None:
+    code = "import palio, sys; print({'asyncio', 'palio.client', 'palio.codec'} & set(sys.modules), palio.connect)"
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert printed.startswith("set() <function connect")
