@@ -5,6 +5,8 @@
 True
 """
 
+from typing import TYPE_CHECKING, Any
+
 from palio.errors import PalioError
 from palio.model import (
     Advertisement,
@@ -19,6 +21,10 @@ from palio.model import (
     Payload,
     Type,
 )
+
+if TYPE_CHECKING:
+    from palio.client import connect
+    from palio.client.sync import connect_sync
 
 __version__ = "0.1.0"
 
@@ -36,4 +42,17 @@ __all__ = [
     "Payload",
     "Type",
     "__version__",
+    "connect",
+    "connect_sync",
 ]
+
+_LAZY = {"connect": "palio.client", "connect_sync": "palio.client.sync"}
+
+
+def __getattr__(name: str) -> Any:
+    """Who only uses the model does not wait for the client to be loaded."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module  # noqa: PLC0415
+
+    return getattr(import_module(_LAZY[name]), name)

@@ -9,13 +9,18 @@ import click
 from palio import __version__
 
 _COMMANDS = {
+    "advertise": "palio.cli.advertise:advertise",
     "bench": "palio.cli.bench:bench",
     "lab": "palio.cli.lab:lab",
     "match": "palio.cli.match:match",
     "serve": "palio.cli.serve:serve",
-    "sim": "palio.cli.sim:sim",
     "token": "palio.cli.serve:token",
+    "pub": "palio.cli.pub:pub",
+    "sim": "palio.cli.sim:sim",
+    "sub": "palio.cli.sub:sub",
     "tour": "palio.cli.tour:tour",
+    "unadvertise": "palio.cli.advertise:unadvertise",
+    "unsub": "palio.cli.advertise:unsub",
 }
 """Where each command lives; loading them one by one keeps the start quick."""
 

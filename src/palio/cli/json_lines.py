@@ -1,0 +1,52 @@
+"""Notifications as lines of JSON, out and in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from palio import codec
+from palio.errors import DecodeError
+from palio.model import Notification
+
+
+def write(element: Notification | tuple[Notification, ...]) -> str:
+    """A notification's JSON form with its envelope beside it; a sequence is an array of them.
+
+    >>> write(Notification(level=5))
+    '{"palio":1,"notification":{"level":5}}'
+    >>> write((Notification(level=5), Notification(level=3)))
+    '{"sequence":[{"palio":1,"notification":{"level":5}},{"palio":1,"notification":{"level":3}}]}'
+    """
+    form = _form(element) if isinstance(element, Notification) else {"sequence": [_form(each) for each in element]}
+    return msgspec.json.encode(form).decode()
+
+
+def _form(notification: Notification) -> dict[str, Any]:
+    form: dict[str, Any] = msgspec.json.decode(codec.json.encode(notification))
+    if notification.envelope is not None:
+        form["envelope"] = msgspec.json.decode(codec.json.encode(notification.envelope))["envelope"]
+    return form
+
+
+def read(line: str) -> Notification:
+    """A notification from what :func:`write` has written, or from a plain object of attributes.
+
+    >>> read('{"level": 5, "event": "alarm"}')
+    Notification(event='alarm', level=5)
+    >>> read('{"palio": 1, "notification": {"level": 5}, "envelope": {}}')
+    Notification(level=5)
+    """
+    try:
+        form = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DecodeError(f"not JSON: {error}") from None
+    if not isinstance(form, dict):
+        raise DecodeError("expected an object of attributes")
+    if "notification" in form and "palio" in form:
+        form.pop("envelope", None)  # the publication will have another one
+    else:
+        form = {"palio": 1, "notification": dict(sorted(form.items()))}
+    return codec.json.decode(Notification, json.dumps(form))

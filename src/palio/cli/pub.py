@@ -1,0 +1,121 @@
+"""``palio pub``: publish from the shell."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from palio.cli.party import Party, connected, in_a_line, party_options
+
+if TYPE_CHECKING:  # the help must not wait for the client
+    from concurrent.futures import Future
+
+    from palio.client.sync import SyncClient
+    from palio.model import Notification
+
+_EPILOG = """\b
+Example:  palio pub 'event = "alarm"; level = 5'
+          palio pub --count 10 --rate 2 'event = "tick"'
+          palio pub < notifications.txt
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("notifications", nargs=-1, metavar="[NOTIFICATION]...")
+@party_options()
+@click.option(
+    "-J", "--json-input", "is_json", is_flag=True, help="JSON: objects of attributes, or what palio sub -J prints."
+)
+@click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Publish them so many times.")
+@click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many a second.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON how many were published.")
+def pub(  # noqa: PLR0913 (one for each option)
+    *,
+    notifications: tuple[str, ...],
+    party: Party,
+    is_json: bool,
+    count: int,
+    rate: float | None,
+    as_json: bool,
+) -> None:
+    """Publish notifications, and wait until the server has accepted them.
+
+    Without a NOTIFICATION they are read from the standard input, one a line; lines that are empty or begin with # are
+    passed over.
+    """
+    if count > 1 and not notifications:
+        raise click.UsageError("--count is for notifications that are arguments")
+    lines = _arguments(notifications, count) if notifications else _lines()
+    begin = time.monotonic()
+    with connected(party) as client:
+        published = _publish(client, _paced(_read(lines, is_json), rate))
+    if as_json:
+        import msgspec
+
+        figures = {"published": published, "seconds": round(time.monotonic() - begin, 6)}
+        click.echo(msgspec.json.encode(figures))
+
+
+def _arguments(notifications: tuple[str, ...], count: int) -> Iterator[tuple[str, str]]:
+    for _ in range(count):
+        for number, text in enumerate(notifications, 1):
+            yield f"notification {number}", text
+
+
+def _lines() -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        if not line.strip() or line.lstrip().startswith(b"#"):
+            continue
+        try:
+            yield f"line {number} of the input", line.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise click.ClickException(f"line {number} of the input is not UTF-8") from error
+
+
+def _read(lines: Iterable[tuple[str, str]], is_json: bool) -> Iterator[tuple[str, Notification]]:
+    from palio.cli import json_lines
+    from palio.errors import PalioError
+    from palio.model import Notification
+
+    for place, text in lines:
+        try:
+            notification = json_lines.read(text) if is_json else Notification.parse(text)
+        except PalioError as error:
+            raise click.ClickException(f"{place}: {in_a_line(error)}") from error
+        yield place, notification
+
+
+def _paced(notifications: Iterable[tuple[str, Notification]], rate: float | None) -> Iterator[tuple[str, Notification]]:
+    begin = time.monotonic()
+    for number, each in enumerate(notifications):
+        if rate is not None:
+            time.sleep(max(0.0, begin + number / rate - time.monotonic()))
+        yield each
+
+
+def _publish(client: SyncClient, notifications: Iterable[tuple[str, Notification]]) -> int:
+    """Publish one after the other without waiting in between; how many were accepted."""
+    under_way: deque[tuple[str, Future[None]]] = deque()
+    published = 0
+    for place, notification in notifications:
+        under_way.append((place, client.send(notification)))
+        while under_way and under_way[0][1].done():
+            published += _accepted(*under_way.popleft())
+    while under_way:
+        published += _accepted(*under_way.popleft())
+    return published
+
+
+def _accepted(place: str, future: Future[None]) -> int:
+    from palio.client import ServiceError
+
+    try:
+        future.result()
+    except ServiceError as error:
+        raise click.ClickException(f"{place}: {error}") from error
+    return 1

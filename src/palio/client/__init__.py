@@ -1,0 +1,76 @@
+"""The Python client: publish, subscribe, unsubscribe, advertise and unadvertise at a server.
+
+::
+
+    async with palio.connect("palio://127.0.0.1:7400") as client:
+        async with client.subscribe('symbol = "DIS" and change > 0') as events:
+            await client.publish(symbol="DIS", change=1.5)
+            async for notification in events:
+                ...
+
+:mod:`palio.client.sync` is the same for programs without a loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palio.client.client import Client
+from palio.client.errors import (
+    CannotConnectError,
+    ClosedError,
+    ConnectionLostError,
+    NotAdvertisedError,
+    NotAllowedError,
+    RefusedError,
+    ServiceError,
+    SlowConsumerError,
+    TooLargeError,
+    UnsatisfiableError,
+)
+from palio.client.options import Options
+from palio.client.streams import Stream
+from palio.client.subscriptions import Subscription
+from palio.errors import CallerError
+
+DEFAULT_URL = "palio://127.0.0.1:7400"
+
+
+def connect(url: str = DEFAULT_URL, **options: Any) -> Client:
+    """A client of the server at an address; ``async with`` it. :class:`Options` has the keywords."""
+    return Client(url, read_options(options))
+
+
+def read_options(options: dict[str, Any]) -> Options:
+    """The keywords of :func:`connect`.
+
+    >>> read_options({"name": "eva"}).name
+    'eva'
+    >>> read_options({"nmae": "eva"})
+    Traceback (most recent call last):
+    palio.errors.CallerError: nmae: no option; there are name, token, ssl, ...
+    """
+    for option in options:
+        if option not in Options.__struct_fields__:
+            raise CallerError(f"{option}: no option; there are {', '.join(Options.__struct_fields__)}")
+    return Options(**options)
+
+
+__all__ = [
+    "DEFAULT_URL",
+    "CannotConnectError",
+    "Client",
+    "ClosedError",
+    "ConnectionLostError",
+    "NotAdvertisedError",
+    "NotAllowedError",
+    "Options",
+    "RefusedError",
+    "ServiceError",
+    "SlowConsumerError",
+    "Stream",
+    "Subscription",
+    "TooLargeError",
+    "UnsatisfiableError",
+    "connect",
+]

@@ -1,0 +1,354 @@
+"""One connection to a server: frames out, frames in, and who waits for which answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol, cast
+
+from palio import _core
+from palio.client.errors import ConnectionLostError, TooLargeError, refusal
+from palio.codec import control, frames
+from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Sequence, Welcome
+from palio.errors import DecodeError, PeerError
+from palio.model import Notification
+
+_ACCEPTED = 0x11
+"""The kind of frames that say up to which number publications were accepted."""
+_MOST_NUMBER = 2**32 - 1
+_LONGEST_FRAME = 2**28
+"""No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
+_WRITTEN_AT_ONCE = 1 << 16
+"""Bytes that do not wait for the end of a turn, because who sends them may not let it end."""
+
+
+class Receiver(Protocol):
+    """Who gets what comes in unasked."""
+
+    def is_full(self) -> bool:
+        """Whether it wants nothing more for now."""
+
+    def delivered(self, notification: Notification) -> None:
+        """A notification has come."""
+
+    def found(self, sequence: Sequence) -> None:
+        """A sequence of notifications has come."""
+
+    def looked(self, outlook: Outlook) -> None:
+        """There is, or is not, somebody for what is watched."""
+
+    def refused(self, text: str) -> None:
+        """A publication was refused whose publisher did not want to know."""
+
+
+class Settings(NamedTuple):
+    """How a connection behaves."""
+
+    window: int
+    """Publications that may be under way at the same time."""
+    ping_interval: float
+    """Seconds of silence after which the server is asked whether it is there; so many more, and it is not."""
+
+
+class UnsentError(ConnectionLostError):
+    """The connection broke before it was sent, so that it can be sent again without being done twice."""
+
+
+class Connection(asyncio.Protocol):
+    """A connection from its hello to its end; there is no way back."""
+
+    def __init__(self, receiver: Receiver, hello: Hello, settings: Settings) -> None:
+        self._receiver = receiver
+        self._hello = hello
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]
+        self._rest = bytearray()
+        """What was read and not looked at yet."""
+        self._out: list[bytes] = []
+        self._out_bytes = 0
+        self._number = 0
+        self._publications: deque[int] = deque()
+        """The numbers of those that are under way, in order."""
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        """Who waits for answers, other than for acceptance of a publication."""
+        self._refusable: dict[int, asyncio.Future[None]] = {}
+        """Who waits for acceptance."""
+        self._backlog: deque[tuple[Notification, bool, asyncio.Future[asyncio.Future[None]]]] = deque()
+        """Publications that wait for room, and whether they are to be confirmed."""
+        self._is_writable = True
+        self._is_paused = False
+        self._has_heard = True
+        self._alarm: asyncio.TimerHandle | None = None
+        self._reason: ConnectionLostError | None = None
+        self.welcomed: asyncio.Future[Welcome] = self._loop.create_future()
+        self.lost: asyncio.Future[ConnectionLostError] = self._loop.create_future()
+        """Done when the connection is gone, with the reason."""
+
+    # -- the transport's -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say who we are."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._put(control.encode(self._hello))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is gone; whoever waits for an answer will not get it."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._is_paused = False
+        self._reason = self._reason or ConnectionLostError(f"the connection was lost{f': {error}' if error else ''}")
+        self._read(is_last=True)
+        reason = self._reason
+        for future in [*self._refusable.values(), *self._asked.values(), self.welcomed]:
+            if not future.done():
+                future.set_exception(ConnectionLostError(str(reason), reason.code))
+                future.exception()  # who waits no longer need not hear of it
+        for _, _, turn in self._backlog:
+            if not turn.done():
+                turn.set_exception(UnsentError(str(reason), reason.code))
+        self._publications.clear()
+        self._refusable.clear()
+        self._asked.clear()
+        self._backlog.clear()
+        self.lost.set_result(reason)
+
+    def pause_writing(self) -> None:
+        """The server does not take what is written."""
+        self._is_writable = False
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._is_writable = True
+        self._send_backlog()
+
+    def data_received(self, data: bytes) -> None:
+        """Something was read."""
+        self._has_heard = True
+        self._rest += data
+        if not self._is_paused:
+            self._read()
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    def _read(self, *, is_last: bool = False) -> None:
+        runs, consumed, is_bad = _core.scan_frames(self._rest, _LONGEST_FRAME)
+        try:
+            for kind, begin, end in runs:
+                if not is_last and self._must_wait():
+                    consumed = begin
+                    self._is_paused = True
+                    self._transport.pause_reading()
+                    break
+                self._received(kind, bytes(self._rest[begin + frames.HEADER : end]))
+            else:
+                if is_bad:
+                    raise DecodeError("a frame that is empty or too long")
+        except PeerError as error:
+            self.abort(ConnectionLostError(f"the server sent what cannot be read: {error}", "frame"))
+            consumed = len(self._rest)
+        del self._rest[:consumed]
+
+    def _must_wait(self) -> bool:
+        """Answers come behind deliveries: while somebody waits for one, deliveries are taken even if they are many.
+
+        Otherwise who publishes while it consumes would wait for itself.
+        """
+        awaits = self._refusable or self._asked or self._backlog or not self.welcomed.done()
+        return not awaits and self._receiver.is_full()
+
+    def go_on(self) -> None:
+        """Read again, if there is a reason to."""
+        if self._is_paused and not self._must_wait():
+            self._is_paused = False
+            self._has_heard = True  # nobody has listened
+            self._loop.call_soon(self._read_again)
+
+    def _read_again(self) -> None:
+        if self._is_paused or self._transport.is_closing():
+            return
+        self._read()
+        if not self._is_paused and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _received(self, kind: int, content: bytes) -> None:
+        if kind == frames.DELIVER:
+            self._receiver.delivered(frames.delivered(content))
+        elif kind == _ACCEPTED:
+            self._accepted(int.from_bytes(content, "big"))
+        else:
+            self._controlled(control.decode(kind, content))
+
+    def _controlled(self, frame: control.Control) -> None:
+        match frame:
+            case Answer():
+                self._answered(frame)
+            case Sequence():
+                self._receiver.found(frame)
+            case Outlook():
+                self._receiver.looked(frame)
+            case Ping(number):
+                self._put(control.encode(Pong(number)))
+            case Welcome():
+                self._resolve(self.welcomed, frame)
+                self._alarm = self._loop.call_later(self._settings.ping_interval, self._look)
+            case Goodbye(code, text):
+                self._reason = ConnectionLostError(f"the server has closed the connection: {text}", code)
+                self._transport.close()
+            case Pong():
+                pass
+            case _:
+                raise DecodeError(f"a {type(frame).__name__} does not belong here")
+
+    def _accepted(self, last: int) -> None:
+        publications = self._publications
+        while publications and publications[0] <= last:
+            self._resolve(self._refusable.pop(publications.popleft()), None)
+        self._send_backlog()
+
+    def _answered(self, answer: Answer) -> None:
+        future = self._asked.pop(answer.number, None) or self._refusable.get(answer.number)
+        if future is None:
+            if answer.code:
+                self._receiver.refused(answer.text)
+        elif future.done():
+            pass
+        elif answer.code:
+            future.set_exception(refusal(answer.code, answer.text))
+        else:
+            future.set_result(None)
+
+    @staticmethod
+    def _resolve(future: asyncio.Future[Any] | None, result: object) -> None:
+        if future is not None and not future.done():
+            future.set_result(result)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    def _put(self, data: bytes) -> None:
+        """Write something at the end of this turn of the loop, together with what else there is."""
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(data)
+        self._out_bytes += len(data)
+        if self._out_bytes >= _WRITTEN_AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        out, self._out, self._out_bytes = self._out, [], 0
+        if out and not self._transport.is_closing():
+            self._transport.write(b"".join(out))
+
+    def _next_number(self) -> int:
+        """Publications and other requests are numbered together, because refusals name only the number."""
+        while True:
+            self._number = self._number % _MOST_NUMBER + 1
+            if self._number not in self._asked:
+                return self._number
+
+    def ask(self, operation: str, subject: control.Subject, *, wait: bool = False) -> asyncio.Future[None]:
+        """Ask for something; the answer will come."""
+        kind, document = control.document(subject)
+        number, answer = self._expect()
+        self._put(control.encode(Ask(number, operation, kind, document, wait)))
+        return answer
+
+    def _expect(self) -> tuple[int, asyncio.Future[Any]]:
+        self._check_open()
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        number = self._next_number()
+        self._asked[number] = answer
+        self.go_on()
+        return number, answer
+
+    async def send(self, notification: Notification, *, is_confirmed: bool) -> asyncio.Future[None]:
+        """Publish when it is its turn and there is room; the future is done when the server has accepted it."""
+        self._check_open()
+        if not self._backlog and self._has_room():
+            return self._publish(notification, is_confirmed)
+        turn: asyncio.Future[asyncio.Future[None]] = self._loop.create_future()
+        self._backlog.append((notification, is_confirmed, turn))
+        self.go_on()
+        return await turn
+
+    def _has_room(self) -> bool:
+        # Numbers begin anew only when none is under way, because acceptance speaks of all up to one.
+        begins_anew = bool(self._publications) and self._number % _MOST_NUMBER < self._publications[-1]
+        has_place = len(self._publications) < self._settings.window and not begins_anew
+        return self._is_writable and has_place and self._reason is None
+
+    def _send_backlog(self) -> None:
+        while self._backlog and self._has_room():
+            notification, is_confirmed, turn = self._backlog.popleft()
+            if turn.done():
+                continue  # nobody waits any more
+            try:
+                turn.set_result(self._publish(notification, is_confirmed))
+            except TooLargeError as error:
+                turn.set_exception(error)
+
+    def _publish(self, notification: Notification, is_confirmed: bool) -> asyncio.Future[None]:
+        future: asyncio.Future[None] = self._loop.create_future()
+        if not is_confirmed:
+            self._put(self._frame(notification, 0))
+            future.set_result(None)
+            return future
+        number = self._next_number()
+        self._put(self._frame(notification, number))
+        self._publications.append(number)
+        self._refusable[number] = future
+        self.go_on()
+        return future
+
+    def _frame(self, notification: Notification, number: int) -> bytes:
+        frame = frames.publish(notification, number)
+        most = self.welcomed.result().frame_bytes
+        if len(frame) - 4 > most:
+            text = f"the notification takes {len(frame):,} bytes where the server allows {most:,}"
+            raise TooLargeError(text, "frame-too-long")
+        return frame
+
+    def _check_open(self) -> None:
+        if self._reason is not None:
+            raise UnsentError(str(self._reason), self._reason.code)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything can be asked for; if not, the connection is gone, or will be in a moment."""
+        return self._reason is None
+
+    async def settled(self) -> None:
+        """Wait until all that was asked for and published has been answered."""
+        while waiting := [future for future in self._awaited() if not future.done()]:
+            await asyncio.wait(waiting)
+
+    def _awaited(self) -> Iterator[asyncio.Future[Any]]:
+        yield from self._refusable.values()
+        yield from self._asked.values()
+        yield from (turn for _, _, turn in self._backlog)
+
+    # -- being there, and the end --------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Look whether the server is still there. While nothing is read its silence means nothing."""
+        if not self._has_heard and not self._is_paused:
+            text = f"nothing came from the server for {self._settings.ping_interval * 2:g} seconds"
+            self.abort(ConnectionLostError(text, "silent"))
+            return
+        self._has_heard = False
+        self._put(control.encode(Ping(0)))
+        self._alarm = self._loop.call_later(self._settings.ping_interval, self._look)
+
+    def close(self) -> None:
+        """Say goodbye, and end the connection when all is written."""
+        if not self._transport.is_closing():
+            self._reason = self._reason or ConnectionLostError("the client was closed", "closed")
+            self._out.append(control.encode(Goodbye("", "")))
+            self._flush()
+            self._transport.close()
+
+    def abort(self, reason: ConnectionLostError) -> None:
+        """End the connection at once."""
+        self._reason = self._reason or reason
+        self._transport.abort()

@@ -1,0 +1,49 @@
+"""How a client behaves."""
+
+from __future__ import annotations
+
+from random import random
+from ssl import SSLContext
+
+import msgspec
+
+from palio.errors import CallerError
+
+_POSITIVE = ("connect_timeout", "reconnect_time_wait", "reconnect_time_max", "max_outstanding", "ping_interval")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The keywords of :func:`palio.connect`."""
+
+    name: str | None = None
+    """Of the party; subscriptions and advertisements belong to it. Without one, the client is a party of its own."""
+    token: str = ""
+    """What proves that it is that party, at servers that ask for a proof."""
+    ssl: SSLContext | None = None
+    """For addresses that begin with ``palios://``; by default the system's certificates are trusted."""
+    connect_timeout: float = 5.0
+    """Seconds that one attempt to connect may take."""
+    reconnect_time_wait: float = 0.25
+    """Seconds before the first attempt to connect again; they double with each, up to ``reconnect_time_max``."""
+    reconnect_time_max: float = 15.0
+    max_attempts: int = 60
+    """How often it is tried to connect again before the client gives up; 0 means not at all."""
+    max_outstanding: int = 4096
+    """Publications that may be under way at the same time; more wait."""
+    ping_interval: float = 20.0
+    """Seconds after which the server is asked whether it is there; without an answer for twice that, it is not."""
+
+    def check(self) -> None:
+        """Refuse what makes no sense."""
+        if not isinstance(self.name, str | None) or not isinstance(self.token, str):
+            raise CallerError("name and token: they are strings")
+        if self.name is not None and not 1 <= len(self.name.encode("utf-8", "replace")) <= 1024:
+            raise CallerError("name: it has 1 to 1,024 bytes")
+        for option in _POSITIVE:
+            if not getattr(self, option) > 0:
+                raise CallerError(f"{option}: {getattr(self, option)} is not positive")
+
+    def pause(self, attempt: int) -> float:
+        """Seconds before an attempt, counted from 0: longer each time, and never the same for all clients."""
+        longest = min(self.reconnect_time_max, self.reconnect_time_wait * 2.0 ** min(attempt, 60))
+        return longest * (0.5 + 0.5 * random())  # noqa: S311 (no secret)

@@ -1,0 +1,212 @@
+"""The client for programs without a loop: the same functions, which block.
+
+::
+
+    with palio.connect_sync("palio://127.0.0.1:7400") as client:
+        client.publish(symbol="DIS", change=1.5)
+        for notification in client.subscribe('symbol = "DIS"'):
+            ...
+
+A loop runs in a thread of its own. All functions may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from palio.client import DEFAULT_URL, Client, ClosedError, Subscription, connect
+from palio.client.streams import Overflow
+from palio.model import Advertisement, Filter, Pattern, Value
+
+T = TypeVar("T")
+_MOST_SENT = 1024
+"""Publications that are under way at the same time."""
+
+
+class SyncSubscription(Iterator[Any]):
+    """What comes for a subscription; it has begun, and ends when it is closed."""
+
+    def __init__(self, call: Callable[[Coroutine[Any, Any, Any]], Any], subscription: Subscription) -> None:
+        self._call = call
+        self._subscription = subscription
+        self._taken: deque[Any] = deque()
+        """What was taken together, and not given out yet."""
+
+    @property
+    def dropped(self) -> int:
+        """How many elements were lost because the queue was full."""
+        return self._subscription.dropped
+
+    def next(self, timeout: float | None = None) -> Any:
+        """The next notification, or sequence of them; ``TimeoutError`` if none comes in so many seconds."""
+        if not self._taken:
+            with suppress(ClosedError):
+                self._taken.extend(self._call(self._take(timeout)))
+        if not self._taken:
+            raise StopIteration
+        return self._taken.popleft()
+
+    async def _take(self, timeout: float | None) -> list[Any]:
+        async with asyncio.timeout(timeout):
+            return await self._subscription.take()
+
+    def __next__(self) -> Any:
+        return self.next()
+
+    def close(self) -> None:
+        """End it."""
+        self._call(self._subscription.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SyncClient:
+    """A client that blocks; :func:`connect_sync` makes one."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(_go_on(started)), name="palio client", daemon=True)
+        self._thread.start()
+        self._loop, self._end = started.result()
+        self._room = threading.Semaphore(_MOST_SENT)
+        self._lock = threading.Lock()
+        self._is_over = False
+        try:
+            self._client: Client = self._call(_connected(url, options))
+        except BaseException:
+            self._stop()
+            raise
+
+    @property
+    def name(self) -> str:
+        """Of the party."""
+        return self._client.name
+
+    def publish(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
+        """See :meth:`Client.publish`."""
+        self._call(self._client.publish(notification, **attributes))
+
+    def send(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> Future[None]:
+        """Publish without waiting for acceptance: the future that is returned is done when it comes.
+
+        This itself waits while too many are under way; they go in the order of the calls.
+        """
+        self._room.acquire()
+        try:
+            future = self._submit(self._client.publish(notification, **attributes))
+        except ClosedError:
+            self._room.release()
+            raise
+        future.add_done_callback(lambda _: self._room.release())
+        return future
+
+    def publish_unconfirmed(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
+        """See :meth:`Client.publish_unconfirmed`."""
+        self._call(self._client.publish_unconfirmed(notification, **attributes))
+
+    def subscribe(
+        self,
+        wanted: str | Filter | Pattern | Iterable[Filter],
+        *,
+        wait: bool = False,
+        queue: int = 1024,
+        overflow: Overflow = "block",
+    ) -> SyncSubscription:
+        """See :meth:`Client.subscribe`; the subscription has begun when this returns."""
+        return SyncSubscription(self._call, self._call(self._subscribe(wanted, wait, queue, overflow)))
+
+    async def _subscribe(self, wanted: Any, wait: bool, queue: int, overflow: Overflow) -> Subscription:
+        return await self._client.subscribe(wanted, wait=wait, queue=queue, overflow=overflow)
+
+    def unsubscribe(self, wanted: str | Filter | Pattern) -> None:
+        """See :meth:`Client.unsubscribe`."""
+        self._call(self._client.unsubscribe(wanted))
+
+    def advertise(self, advertisement: str | Advertisement, *, wait: bool = False) -> None:
+        """See :meth:`Client.advertise`."""
+        self._call(self._client.advertise(advertisement, wait=wait))
+
+    def unadvertise(self, advertisement: str | Advertisement) -> None:
+        """See :meth:`Client.unadvertise`."""
+        self._call(self._client.unadvertise(advertisement))
+
+    def drain(self, timeout: float | None = 30.0) -> None:
+        """See :meth:`Client.drain`."""
+        self._finish(self._client.drain(timeout))
+
+    def close(self) -> None:
+        """See :meth:`Client.close`."""
+        if not self._is_over:
+            self._finish(self._client.close())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+
+    def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run something in the loop and wait for it; who is interrupted meanwhile takes it back."""
+        future = self._submit(coroutine)
+        try:
+            return future.result()
+        except CancelledError:
+            raise ClosedError("the client was closed meanwhile") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        with self._lock:  # a loop that ends would forget it
+            if self._is_over:
+                coroutine.close()
+                raise ClosedError("the client is closed")
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def _finish(self, last: Coroutine[Any, Any, None]) -> None:
+        try:
+            self._call(last)
+        finally:
+            self._stop()
+
+    def _stop(self) -> None:
+        with self._lock:
+            if not self._is_over:
+                self._is_over = True
+                self._loop.call_soon_threadsafe(self._end.set)
+        self._thread.join()
+
+
+async def _go_on(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]]) -> None:
+    """Let the loop run until it is to end."""
+    end = asyncio.Event()
+    started.set_result((asyncio.get_running_loop(), end))
+    await end.wait()
+
+
+async def _connected(url: str, options: dict[str, Any]) -> Client:
+    client = connect(url, **options)
+    await client.connect()
+    return client
+
+
+def connect_sync(url: str = DEFAULT_URL, **options: Any) -> SyncClient:
+    """A client of the server at an address, connected; ``with`` it. :class:`~palio.client.Options` has the keywords."""
+    return SyncClient(url, **options)

@@ -1,0 +1,233 @@
+"""``palio pub``, ``sub`` and the like, with a server in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import palio as package
+from palio.cli.main import palio
+from palio.client.sync import SyncClient, connect_sync
+from palio.model import Filter, Notification
+from palio.server.config import Config
+from palio.server.server import Server
+
+SECONDS = 30
+
+
+class Served:
+    """A server in a thread of its own."""
+
+    def __init__(self, **config: object) -> None:
+        self._started: Future[Server] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main(config)))
+        self._thread.start()
+        self.server = self._started.result(SECONDS)
+        self.url = f"palio://127.0.0.1:{self.server.port}"
+
+    async def _main(self, config: dict[str, object]) -> None:
+        self._end = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        server = Server(Config(server="milan", port=0, **config))  # type: ignore[arg-type]
+        await server.start()
+        self._started.set_result(server)
+        await self._end.wait()
+        await server.stop()
+        while server._connections:
+            await asyncio.sleep(0.001)
+
+    def held(self, party: str) -> set[Filter]:
+        """The filters that the server has for a party."""
+
+        async def look() -> set[Filter]:
+            return set(self.server.driver.node.router.profile(party).filters)
+
+        return asyncio.run_coroutine_threadsafe(look(), self._loop).result(SECONDS)
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(SECONDS)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    made = Served()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[SyncClient]:
+    with connect_sync(served.url) as made:
+        yield made
+
+
+def invoke(served: Served, *arguments: str, given: str | bytes | None = None) -> Result:
+    return CliRunner(env={"PALIO_SERVER": served.url}).invoke(palio, arguments, input=given, catch_exceptions=False)
+
+
+class Command:
+    """A command in a process of its own."""
+
+    def __init__(self, served: Served, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "palio", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PALIO_SERVER": served.url},
+        )
+        assert self.process.stderr is not None
+        self.told = self.process.stderr.readline()
+
+    def finish(self) -> tuple[int, str, str]:
+        output, errors = self.process.communicate(timeout=SECONDS)
+        return self.process.returncode, output, errors
+
+
+def test_what_is_published_is_printed(served: Served) -> None:
+    command = Command(served, "sub", "--count", "2", "level > 3")
+    assert command.told.startswith(f"subscribed at {served.url} as urn:uuid:")
+    done = invoke(served, "pub", 'level = 5; event = "alarm"', "level = 1", "level = 9.5", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["published"] == 3
+    assert command.finish() == (0, 'event = "alarm"; level = 5\nlevel = 9.5\n', "")
+
+
+def test_json_goes_from_one_to_the_other(served: Served, client: SyncClient) -> None:
+    command = Command(served, "sub", "-J", "--count", "2")
+    client.publish(Notification(level=5, at=b"\x00").with_payload(b"!", "text/plain"))
+    client.publish(level=1.0)
+    _, output, _ = command.finish()
+    first = json.loads(output.splitlines()[0])
+    assert first["envelope"]["publisher"] == client.name
+    assert first["notification"] == {"at": {"bytes": "AA=="}, "level": 5}
+    with client.subscribe("level any") as events:
+        assert invoke(served, "pub", "-J", given=output).exit_code == 0
+        assert events.next(SECONDS) == Notification(level=5, at=b"\x00").with_payload(b"!", "text/plain")
+        assert events.next(SECONDS) == Notification(level=1.0)
+
+
+def test_text_goes_from_one_to_the_other(served: Served, client: SyncClient) -> None:
+    with client.subscribe("x any") as events:
+        assert invoke(served, "pub", given="# two\nx = 1\n\nx = 2; y = true\n").exit_code == 0
+        assert invoke(served, "pub", "--count", "2", "--rate", "1000", "x = 3", "x = 4").exit_code == 0
+        got = [events.next(SECONDS) for _ in range(6)]
+    assert [each["x"] for each in got] == [1, 2, 3, 4, 3, 4]
+
+
+@pytest.mark.parametrize("arguments", [["--pattern", "x = 1", "x = 2"], ["x = 1 then x = 2"]])
+def test_sequences_are_printed(served: Served, client: SyncClient, arguments: list[str]) -> None:
+    plain, as_json = (Command(served, "sub", "--count", "1", *more, *arguments) for more in ([], ["--json"]))
+    for x in (2, 1, 1, 2):
+        client.publish(x=x)
+    assert plain.finish()[1] == "x = 1  then  x = 2\n"
+    sequence = json.loads(as_json.finish()[1])["sequence"]
+    assert [each["notification"] for each in sequence] == [{"x": 1}, {"x": 2}]
+
+
+@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_is_the_end_and_takes_the_subscription_along(served: Served, with_signal: int) -> None:
+    command = Command(served, "sub", "--name", "eva", "x any")
+    assert served.held("eva")
+    command.process.send_signal(with_signal)
+    assert command.finish() == (0, "", "")
+    assert not served.held("eva")
+
+
+def test_a_broken_pipe_is_the_end(served: Served, client: SyncClient) -> None:
+    command = Command(served, "sub", "--name", "eva", "x any")
+    assert command.process.stdout is not None
+    command.process.stdout.close()
+    client.publish(x=1)
+    client.publish(x=2)
+    assert command.process.wait(SECONDS) == 1
+    assert command.process.stderr is not None
+    assert command.process.stderr.read() == ""
+    command.process.stderr.close()
+
+
+def test_what_a_named_party_holds_is_changed(served: Served) -> None:
+    with connect_sync(served.url, name="eva") as eva:
+        eva.subscribe("x > 3")
+        eva.subscribe("y any")
+    assert json.loads(invoke(served, "unsub", "--name", "eva", "x any", "--json").stdout) == {"cancelled": ["x any"]}
+    assert served.held("eva") == {Filter.parse("y any")}
+    told = invoke(served, "advertise", "--name", "eva", "x any", "y any", "--wait", "--json")
+    assert json.loads(told.stdout) == {"advertised": ["x any", "y any"]}
+    assert len(served.server.driver.node.router.profile("eva").advertisements) == 2
+    assert invoke(served, "unadvertise", "--name", "eva", "x any").stdout == ""
+    assert len(served.server.driver.node.router.profile("eva").advertisements) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "problem"),
+    [
+        (["pub", "x >"], None, "notification 1: line 1, column 3"),
+        (["pub"], "x = 1\nx = = 2\n", "line 2 of the input: line 1, column 5"),
+        (["pub"], b"x = '\xff'\n", "line 1 of the input is not UTF-8"),
+        (["pub", "-J"], "[1]\n", "line 1 of the input: expected an object of attributes"),
+        (["pub", "-J"], "{\n", "line 1 of the input: not JSON"),
+        (["pub", "-J"], '{"x": NaN}\n', "line 1 of the input: NaN is not JSON"),
+        (["sub", "x >"], None, "line 1, column 4"),
+        (["sub", "x = 1 then y = 2", "x = 1"], None, "one pattern at a time"),
+        (["sub", "x > 3 and x < 2"], None, "nothing can match"),
+        (["sub", "--server", "http://x"], None, "is no address of a server"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(
+    served: Served, arguments: list[str], given: str | bytes | None, problem: str
+) -> None:
+    done = invoke(served, *arguments, given=given)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("Error: ")
+    assert problem in done.stderr
+
+
+def test_a_refused_publication_is_named() -> None:
+    served = Served(guard=True)
+    try:
+        done = invoke(served, "pub", "--name", "eva", "x = 1")
+    finally:
+        served.stop()
+    assert done.exit_code == 1
+    assert "notification 1: 'eva' has advertised nothing that announces" in done.stderr
+
+
+def test_without_a_server_it_says_what_to_start(served: Served) -> None:
+    served.stop()
+    done = invoke(served, "pub", "x = 1")
+    assert done.exit_code == 1
+    assert "there is no server at" in done.stderr
+    assert "palio serve" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["pub", "--count", "3"], ["unsub", "x any"], ["advertise", "x any"]])
+def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
+    assert CliRunner().invoke(palio, arguments).exit_code == 2
+
+
+def test_the_commands_load_nothing_heavy() -> None:
+    code = (
+        "import sys; from palio.cli.main import palio\n"
+        "try: palio(['pub', '--server', 'palio://127.0.0.1:1', 'x = 1'])\n"
+        "except SystemExit: pass\n"
+        "print(*{'pyspark', 'pyarrow', 'pandas', 'numpy', 'rich', 'starlette', 'palio.server', 'palio.node'}"
+        " & set(sys.modules))"
+    )
+    root = Path(package.__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=root)
+    assert done.stdout == "\n"
+    assert "there is no server" in done.stderr

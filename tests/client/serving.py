@@ -1,0 +1,125 @@
+"""Servers in the same loop as the tests: real ones, and one that says only what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from palio.client import Client, connect
+from palio.codec import control, frames
+from palio.codec.control import Hello, Welcome
+from palio.model import Filter, Pattern
+from palio.server.config import Config
+from palio.server.server import Server
+
+SECONDS = 30
+"""Nothing here takes nearly as long, even on a busy machine."""
+QUICK = {"reconnect_time_wait": 0.005, "reconnect_time_max": 0.05, "max_attempts": 1000}
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run a test in a loop of its own, and not forever."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(SECONDS):
+            await coroutine
+
+    asyncio.run(bounded())
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something; :func:`run` has the deadline."""
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def serving(port: int = 0, **config: Any) -> AsyncIterator[Server]:
+    """A server."""
+    server = Server(Config(server="milan", port=port, **config))
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
+        await until(lambda: not server._connections)
+
+
+def client_of(server: Server, **options: Any) -> Client:
+    """A client that is quick to connect again."""
+    return connect(f"palio://127.0.0.1:{server.port}", **{**QUICK, **options})
+
+
+def held(server: Server, party: str) -> set[Filter]:
+    """The filters that a server has for a party."""
+    return set(server.driver.node.router.profile(party).filters)
+
+
+def held_patterns(server: Server, party: str) -> set[Pattern]:
+    """The patterns that a server has for a party."""
+    return set(server.driver.node.monitors.patterns(party))
+
+
+class Puppet:
+    """A server that says only what it is told to."""
+
+    def __init__(self, *, welcomes: bool = True, context: ssl.SSLContext | None = None) -> None:
+        self._welcomes = welcomes
+        self._context = context
+        self.received: list[tuple[int, bytes]] = []
+        self.hellos: list[Hello] = []
+        self._writers: list[asyncio.StreamWriter] = []
+        self.port = 0
+        self.is_deaf = False
+        """Whether it reads nothing more."""
+
+    async def __aenter__(self) -> Puppet:
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=self._context)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self.hang_up()
+
+    @property
+    def url(self) -> str:
+        return f"{'palio' if self._context is None else 'palios'}://127.0.0.1:{self.port}"
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        try:
+            while not self.is_deaf:
+                length = int.from_bytes(await reader.readexactly(4), "big")
+                body = await reader.readexactly(length)
+                self._took(body[0], body[1:])
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    def _took(self, kind: int, content: bytes) -> None:
+        self.received.append((kind, content))
+        if kind == control.KINDS[Hello]:
+            hello = control.decode(kind, content)
+            assert isinstance(hello, Hello)
+            self.hellos.append(hello)
+            if self._welcomes:
+                self.say(control.encode(Welcome(1, "puppet", 1, 4096)))
+
+    def of_kind(self, kind: int) -> list[bytes]:
+        return [content for received, content in self.received if received == kind]
+
+    def publications(self) -> list[bytes]:
+        return self.of_kind(frames.PUBLISH)
+
+    def say(self, data: bytes) -> None:
+        self._writers[-1].write(data)
+
+    async def hang_up(self) -> None:
+        writers, self._writers = self._writers, []
+        for writer in writers:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
