@@ -32,7 +32,7 @@ def test_an_operation_about_the_wrong_thing_is_refused_and_harms_nobody(operatio
             assert eva._connection is not None
             with pytest.raises(RefusedError, match=f"one cannot {operation}") as refused:
                 await eva._connection.ask(operation, subject)
-            assert refused.value.code == "document"
+            assert refused.value.code == "invalid"
             await eva.publish(x=1)
 
     run(story())

@@ -116,7 +116,7 @@ def test_a_history_that_violates_nothing_stays() -> None:
 def test_several_at_a_time() -> None:
     told: list[tuple[int, int]] = []
     with PLANTED["copy-for-each-filter"].planted():
-        small = shrink_all([Case("ce", "none", seed, 60) for seed in (0, 1)], lambda *far: told.append(far), 1)
+        small = shrink_all([Case("ce", "none", seed, 60) for seed in (0, 2)], lambda *far: told.append(far), 1)
     assert [len(each.steps) for each in small] == [4, 4]
     assert told == [(1, 2), (2, 2)]
 

@@ -218,7 +218,7 @@ class Connection(asyncio.Protocol):
             self.refuse(ask.number, code_of(error), str(error))
             return
         if not isinstance(subject, subjects):
-            self.refuse(ask.number, Code.INVALID, f"nobody can {ask.operation} a {ask.kind}")
+            self.refuse(ask.number, Code.INVALID, f"one cannot {ask.operation} {ask.kind}s")
             return
         made = operation(subject, ask.wait) if ask.operation in _WAITING else operation(subject)
         self._server.driver.give(ports.Request(self.name, ask.number, made), self.name)

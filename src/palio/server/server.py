@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 import structlog
@@ -33,13 +34,24 @@ LIVE = frozenset(
 """What can change while a server runs."""
 
 
+def _logger(server: str) -> structlog.stdlib.BoundLogger:
+    """A process of its own has said how it logs; a server within another program leaves that to the program."""
+    if structlog.is_configured():
+        return structlog.get_logger(server=server)  # type: ignore[no-any-return]
+    renderer = structlog.processors.KeyValueRenderer(key_order=["event"])
+    standard = logging.getLogger("palio.server")
+    return structlog.wrap_logger(  # type: ignore[no-any-return]
+        standard, processors=[renderer], wrapper_class=structlog.stdlib.BoundLogger, server=server
+    )
+
+
 class Server:
     """One event server, in the running loop."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
-        self._log: structlog.stdlib.BoundLogger = structlog.get_logger(server=config.server)
+        self._log: structlog.stdlib.BoundLogger = _logger(config.server)
         settings = NodeSettings(
             config.server,
             config.architecture,

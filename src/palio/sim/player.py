@@ -48,7 +48,7 @@ class Player:
     def __init__(self, history: History) -> None:
         self.history = history
         self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died)
-        self.cluster.in_blocks = Random(f"{history.seed} blocks").random() < 0.5
+        self.cluster.in_blocks = history.seed % 2 == 1
         self.parties: dict[str, PartyRecord] = {}
         self.epochs: list[Epoch] = [Epoch(0)]
         self.waiting: dict[_Key, Step] = {}

@@ -150,11 +150,11 @@ def _queue_outlives_the_server(right: _Right) -> _Right:
 def _one_clock_for_all(right: _Right) -> _Right:
     """What was published later than it is now, by the clock of another server, is thrown away."""
 
-    def forward(node: Node, message: Publish, source: str | None) -> None:
+    def forward(node: Node, message: Publish, source: str | None, **how: Any) -> None:
         envelope = message.notification.envelope
         now = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=node._now)
         if source is None or (envelope is not None and envelope.published <= now):
-            right(node, message, source)
+            right(node, message, source, **how)
 
     return forward
 
