@@ -22,7 +22,7 @@ from tests.client.serving import QUICK, Puppet, client_of, held, held_patterns, 
 
 
 def accepted(number: int) -> bytes:
-    return frames.frame(0x11, number.to_bytes(4, "big"))
+    return frames.accepted(number)
 
 
 def asked(puppet: Puppet) -> list[Ask]:

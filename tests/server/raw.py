@@ -14,7 +14,6 @@ from palio.codec import control, frames, msgpack
 from palio.codec.control import VERSION, Answer, Ask, Goodbye, Hello, Welcome
 from palio.model import Filter, Notification
 from palio.server.config import Config, read_config
-from palio.server.driver import ACCEPTED
 from palio.server.server import Server
 
 DEADLINE = 20.0
@@ -63,7 +62,7 @@ class Raw:
         kind = head[4]
         if kind == frames.DELIVER:
             return frames.delivered(content)
-        if kind == ACCEPTED:
+        if kind == frames.ACCEPTED:
             return int.from_bytes(content, "big")
         return control.decode(kind, content)
 

@@ -16,7 +16,6 @@ from palio.codec import control, frames, msgpack
 from palio.codec.control import Ask, Goodbye, Hello, Ping, Welcome
 from palio.model import Filter, Notification
 from palio.server.credentials import hash_of
-from palio.server.driver import LINK
 from palio.server.errors import Code
 from palio.server.server import Server
 from tests.server.raw import Raw, configured, serving, until
@@ -87,7 +86,7 @@ def test_who_says_nothing_is_closed() -> None:
         (frames.frame(0x04, b"\xc1"), Code.FRAME),
         (control.encode(Welcome(1, "x", 1, 1)), Code.FRAME),
         (control.encode(Hello((1,), "party", "eva")), Code.FRAME),
-        (frames.frame(LINK, b"\x93\x06"), Code.FRAME),
+        (frames.frame(frames.LINK, b"\x93\x06"), Code.FRAME),
         (control.encode(Ask(1, "fly", "filter", msgspec.Raw(b"\x90"))), Code.FRAME),
         ((3_000_000).to_bytes(4, "big") + b"\x10", Code.FRAME_TOO_LONG),
         (bytes(8), Code.FRAME_TOO_LONG),
@@ -315,7 +314,7 @@ def test_reloading_takes_tokens_away() -> None:
 
 def noise(draw: random.Random) -> bytes:
     """Frames of all kinds, whole and broken."""
-    kinds = [*control.KINDS.values(), frames.PUBLISH, frames.DELIVER, 0x11, LINK, 0x99]
+    kinds = [*control.KINDS.values(), frames.PUBLISH, frames.DELIVER, frames.ACCEPTED, frames.LINK, 0x99]
     good = [
         frames.publish(Notification(x=1), 1),
         control.encode(Ask(1, "subscribe", "filter", msgspec.Raw(msgpack.encode(Filter.parse("x > 1"))))),

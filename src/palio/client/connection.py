@@ -14,8 +14,6 @@ from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong
 from palio.errors import DecodeError, PeerError
 from palio.model import Notification
 
-_ACCEPTED = 0x11
-"""The kind of frames that say up to which number publications were accepted."""
 _MOST_NUMBER = 2**32 - 1
 _LONGEST_FRAME = 2**28
 """No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
@@ -175,7 +173,7 @@ class Connection(asyncio.Protocol):
     def _received(self, kind: int, content: bytes) -> None:
         if kind == frames.DELIVER:
             self._receiver.delivered(frames.delivered(content))
-        elif kind == _ACCEPTED:
+        elif kind == frames.ACCEPTED:
             self._accepted(int.from_bytes(content, "big"))
         else:
             self._controlled(control.decode(kind, content))

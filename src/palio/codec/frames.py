@@ -16,8 +16,12 @@ from palio.model.limits import DEFAULT_LIMITS, Limits
 
 PUBLISH = 0x10
 """The number of the request, four bytes, zero if no answer is wanted; then the notification's document."""
+ACCEPTED = 0x11
+"""The number up to which all publications were accepted, but for those that were refused, four bytes."""
 DELIVER = 0x20
 """The length of the envelope's document, two bytes; that document; then the notification's."""
+LINK = 0x30
+"""A frame of a link between servers."""
 HEADER = 5
 """Bytes of length and kind."""
 SHORTEST_PUBLISH = 9
@@ -46,6 +50,15 @@ def publish(notification: Notification, number: int = 0) -> bytes:
     """
     document = msgpack.encode(notification)
     return _PUBLISH.pack(len(document) + HEADER, PUBLISH, number) + document
+
+
+def accepted(number: int) -> bytes:
+    """The frame that says up to which number publications were accepted.
+
+    >>> accepted(7).hex(" ")
+    '00 00 00 05 11 00 00 00 07'
+    """
+    return frame(ACCEPTED, _NUMBER.pack(number))
 
 
 def deliver(notification: Notification) -> bytes:

@@ -12,7 +12,6 @@ from palio.errors import DecodeError, PeerError
 from palio.link import wire
 from palio.model import Advertisement, Filter, Pattern
 from palio.node import ports
-from palio.server.driver import LINK
 from palio.server.errors import Code, RefusedError, code_of
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ class Connection(asyncio.Protocol):
             self._server.driver.give(ports.PublishBlock(self.name, data[begin:end]), self.name)
             if self._server.backlog.is_full:
                 self._pause()
-        elif kind == LINK and self.role == "server":
+        elif kind == frames.LINK and self.role == "server":
             frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.model_limits)
             self._server.driver.give(ports.FromPeer(self.name, frame))
         else:

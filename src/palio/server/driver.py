@@ -37,10 +37,6 @@ from palio.node.ports import (
 from palio.server.errors import code_of
 from palio.server.metrics import Counts
 
-ACCEPTED = 0x11
-"""The kind of frames that say up to which number publications were accepted."""
-LINK = 0x30
-"""The kind of frames that carry frames of a link."""
 _SPLIT = 1 << 20
 """Frames of links that are longer go in several, if they hold several messages."""
 
@@ -194,7 +190,7 @@ class Driver:
                     for each in _encoded(frame_of_link):
                         self._put(connection, each)
             case AcceptedUpTo(party, number):
-                self._put(self.parties.get(party), frames.frame(ACCEPTED, number.to_bytes(4, "big")))
+                self._put(self.parties.get(party), frames.accepted(number))
             case Rest(block_left):
                 self._rests[block_left.party] = [block_left]
             case _:
@@ -235,7 +231,7 @@ def _encoded(frame: Frame) -> Iterator[bytes]:
     """A frame of a link; if it is long, as several that say the same."""
     content = wire.encode(frame)
     if len(content) <= _SPLIT or not isinstance(frame, Data) or len(frame.messages) < 2:
-        yield frames.frame(LINK, content)
+        yield frames.frame(frames.LINK, content)
         return
     half = len(frame.messages) // 2
     yield from _encoded(msgspec.structs.replace(frame, messages=frame.messages[:half]))

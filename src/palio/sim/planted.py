@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from palio.sim import (
+    block_bugs,
     delegation_bugs,
     disk_bugs,
     gateway_bugs,
@@ -26,6 +27,7 @@ _MODULES = (
     link_bugs,
     disk_bugs,
     trouble_bugs,
+    block_bugs,
     graph_bugs,
     gateway_bugs,
     pattern_bugs,

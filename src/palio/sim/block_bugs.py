@@ -1,0 +1,58 @@
+"""Planted bugs in how blocks of publications are handled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from palio.node.ports import PublishBlock
+from palio.node.publishing import Published, Publishing
+from palio.routing.board import Board, Dispatched
+from palio.sim.bugs import Bugs
+
+BUGS = Bugs()
+_Right = Callable[..., Any]
+_ALL = ("ce", "hs", "as", "aa", "nf")
+_SERVERS = ("hs", "as", "aa", "nf")
+_ANY = ("none",)
+
+
+@BUGS.plant(Board, "remove", _ALL, _ANY)
+def _block_for_who_has_left(_right: _Right) -> _Right:
+    """A party that has unsubscribed still gets what comes in blocks."""
+    return lambda _board, _slot, _party: None
+
+
+@BUGS.plant(Board, "dispatch", _SERVERS, _ANY)
+def _block_stays_here(right: _Right) -> _Right:
+    """What comes in blocks goes to parties of the server only."""
+
+    def dispatch(board: Board, *given: Any, **how: Any) -> Dispatched:
+        done: Dispatched = right(board, *given, **how)
+        return done._replace(others=[])
+
+    return dispatch
+
+
+@BUGS.plant(Board, "dispatch", _ALL, _ANY)
+def _block_for_one_party(right: _Right) -> _Right:
+    """Of the parties that want something of a block, only the first gets it."""
+
+    def dispatch(board: Board, *given: Any, **how: Any) -> Dispatched:
+        done: Dispatched = right(board, *given, **how)
+        return done._replace(deliveries=done.deliveries[:1])
+
+    return dispatch
+
+
+@BUGS.plant(Publishing, "accept_block", _ALL, _ANY)
+def _blocks_are_not_counted(right: _Right) -> _Right:
+    """Publications of a block have the numbers that were given to those before it."""
+
+    def accept_block(publishing: Publishing, block: PublishBlock, now: int) -> Published:
+        before = publishing.count
+        published: Published = right(publishing, block, now)
+        publishing.count = before
+        return published
+
+    return accept_block
