@@ -44,8 +44,6 @@ class Served:
         self._started.set_result(server)
         await self._end.wait()
         await server.stop()
-        while server._connections:
-            await asyncio.sleep(0.001)
 
     def held(self, party: str) -> set[Filter]:
         """The filters that the server has for a party."""
