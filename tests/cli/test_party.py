@@ -39,7 +39,7 @@ class Served:
     async def _main(self, config: dict[str, object]) -> None:
         self._end = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        server = Server(Config(server="milan", port=0, **config))  # type: ignore[arg-type]
+        server = Server(Config(**{"server": "milan", "port": 0, **config}))  # type: ignore[arg-type]
         await server.start()
         self._started.set_result(server)
         await self._end.wait()

@@ -246,6 +246,18 @@ class Client:
                 continue
             return
 
+    async def query(self, subject: str, **arguments: Any) -> dict[str, Any]:
+        """Ask the server about itself or the network: ``status``, ``network``, ``explain``, ``link``.
+
+        ``docs/server.md`` says what it answers. What makes no sense raises :class:`RefusedError`.
+        """
+        while True:
+            connection = await self._open()
+            try:
+                return await connection.query(subject, arguments)
+            except ConnectionLostError:
+                continue
+
     def _check_going(self) -> None:
         if self._is_draining:
             raise ClosedError("the client drains, and begins nothing new")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from palio import _core
 from palio.client.errors import ConnectionLostError, TooLargeError, refusal
 from palio.codec import control, frames
-from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Sequence, Welcome
+from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Query, Result, Sequence, Welcome
 from palio.errors import DecodeError, PeerError
 from palio.model import Notification
 
@@ -182,6 +182,8 @@ class Connection(asyncio.Protocol):
         match frame:
             case Answer():
                 self._answered(frame)
+            case Result(number, document):
+                self._resolve(self._asked.pop(number, None), document)
             case Sequence():
                 self._receiver.found(frame)
             case Outlook():
@@ -250,6 +252,12 @@ class Connection(asyncio.Protocol):
         kind, document = control.document(subject)
         number, answer = self._expect()
         self._put(control.encode(Ask(number, operation, kind, document, wait)))
+        return answer
+
+    def query(self, subject: str, arguments: dict[str, Any]) -> asyncio.Future[dict[str, Any]]:
+        """Ask about the server or the network; the answer will come."""
+        number, answer = self._expect()
+        self._put(control.encode(Query(number, subject, arguments)))
         return answer
 
     def _expect(self) -> tuple[int, asyncio.Future[Any]]:

@@ -143,6 +143,10 @@ class SyncClient:
         """See :meth:`Client.unadvertise`."""
         self._call(self._client.unadvertise(advertisement))
 
+    def query(self, subject: str, **arguments: Any) -> dict[str, Any]:
+        """See :meth:`Client.query`."""
+        return self._call(self._client.query(subject, **arguments))
+
     def drain(self, timeout: float | None = 30.0) -> None:
         """See :meth:`Client.drain`."""
         self._finish(self._client.drain(timeout))

@@ -440,6 +440,11 @@ class Links:
         """The neighbours to which this server opens links."""
         return self._wishes
 
+    def unacknowledged(self, peer: str) -> int:
+        """Messages of which a neighbour has not said that it has got them."""
+        session = self._links[peer].session
+        return session.next - session.base
+
     def latency(self, peer: str) -> int:
         """What the link to a neighbour counts for."""
         return self._links[peer].latency

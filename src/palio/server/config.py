@@ -158,6 +158,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The hashed token of each party; without these and those of servers everybody is believed."""
     server_tokens: dict[str, str] = {}
     """The hashed token of each server that may connect: no party can pose as one."""
+    admins: tuple[Name, ...] = ()
+    """The parties that may change links while the server runs; if there are none, everybody may, but only where
+    everybody is believed and nobody from elsewhere can connect.
+    """
     limits: dict[str, int] = {}
     guard: bool = False
     """Whether a party may publish only what it has advertised."""
@@ -337,7 +341,10 @@ def _check(config: Config) -> None:
             f"{limits.document_bytes:,}; raise the one or lower the other"
         )
     _check_safety(config)
-    _check_peers(config)
+    check_peers(config)
+    for name in config.admins:
+        if config.tokens and name not in config.tokens:
+            raise ConfigError(f"admins: {brief(name)} has no token, so that it cannot connect; `palio token` makes one")
 
 
 def _check_safety(config: Config) -> None:
@@ -356,7 +363,8 @@ def _check_safety(config: Config) -> None:
         )
 
 
-def _check_peers(config: Config) -> None:
+def check_peers(config: Config) -> None:
+    """Refuse neighbours that the server cannot have."""
     router = ARCHITECTURES[config.architecture](config.server)
     names = [peer.name for peer in config.peers]
     for peer in config.peers:

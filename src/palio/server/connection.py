@@ -66,6 +66,9 @@ class Connection(asyncio.Protocol):
         self.began = 0.0
         """When the frame began that is not whole yet; zero if there is none."""
         self.written = 0
+        self.received = 0
+        self.delivered = 0
+        """Bytes and deliveries, for those who look at what goes on."""
 
     # -- the transport's -----------------------------------------------------------------------------------------------
 
@@ -120,6 +123,7 @@ class Connection(asyncio.Protocol):
             return  # it is only read so that what was said last gets through
         server = self._server
         server.counts.bytes_in += len(data)
+        self.received += len(data)
         self.heard = server.loop.time()
         if self._rest:
             self._rest += data
@@ -200,7 +204,11 @@ class Connection(asyncio.Protocol):
             case Goodbye():
                 self._transport.close()
             case control.Query() if self.role == "party":
-                self._server.query(self, frame)
+                self._server.queries.asked(self, frame)
+            case control.Query():
+                self._server.queries.passed(self, frame)
+            case control.Result() if self.role == "server":
+                self._server.queries.answered(self, frame)
             case _:
                 raise RefusedError(Code.FRAME, f"a {type(frame).__name__} does not belong here")
 
@@ -244,6 +252,7 @@ class Connection(asyncio.Protocol):
             self._server.dropped(self, count)
             return
         self.is_slow = False
+        self.delivered += count
         self._out.append(data)
 
     def flush(self) -> None:

@@ -29,6 +29,7 @@ class Counts:
         "dropped",
         "faults",
         "lag",
+        "latest_lag",
         "refusals",
     )
 
@@ -45,6 +46,8 @@ class Counts:
         self.faults = 0
         self.lag = 0.0
         """Seconds that the loop was late at worst since somebody looked."""
+        self.latest_lag = 0.0
+        """The same, in the last round."""
 
     def refused(self, code: str) -> None:
         """Something was refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -93,13 +94,26 @@ def outgoing_encryption(peer: Peer, tls: Tls | None) -> ssl.SSLContext | None:
     return context
 
 
+def _reason(error: OSError) -> str:
+    """Why a connection did not come about, for people."""
+    if isinstance(error, ssl.SSLError) or not error.errno or error.errno < 0:
+        return str(error) or "it does not answer"
+    return os.strerror(error.errno)
+
+
 class Peers:
     """The connections to other servers."""
 
     def __init__(self, server: Server, log: structlog.stdlib.BoundLogger) -> None:
         self._server = server
         self._log = log
-        self._known: dict[str, Peer] = {}
+        self.known: dict[str, Peer] = {}
+        """All that are neighbours by configuration, or were added since."""
+        self._of_file: dict[str, Peer] = {}
+        self._added: dict[str, Peer] = {}
+        """Neighbours that are not in the configuration."""
+        self.reasons: dict[str, str] = {}
+        """Why there is no connection or no link to a neighbour, as far as is known."""
         self._dialing: dict[str, asyncio.Task[None]] = {}
         self._parting: set[asyncio.Task[None]] = set()
         """Of peers that are none any more."""
@@ -111,20 +125,48 @@ class Peers:
     # -- which there are -----------------------------------------------------------------------------------------------
 
     def configure(self, peers: Iterable[Peer]) -> None:
-        """Dial these, and no others."""
-        wanted = {peer.name: peer for peer in peers}
-        for name, peer in list(self._known.items()):
+        """Dial these, those that were added, and no others."""
+        self._of_file = {peer.name: peer for peer in peers}
+        self._take({**self._added, **self._of_file})
+
+    def add(self, peer: Peer) -> None:
+        """There is a neighbour that is not in the configuration; until the server stops, or it is removed."""
+        self._added[peer.name] = peer
+        self._take({**self.known, peer.name: peer})
+
+    def remove(self, name: str) -> None:
+        """It is a neighbour no longer; if it is in the configuration, it is one again when that is read again."""
+        self._added.pop(name, None)
+        if name in self.known:
+            self._take({each: peer for each, peer in self.known.items() if each != name})
+        elif name in self._server.driver.node.links.peers:
+            self._server.driver.give(ports.Disconnect(name))
+
+    def known_from(self, name: str) -> str:
+        """Where a neighbour comes from: ``file``, ``command``, or ``neighbour`` if it was that who came."""
+        if name not in self.known:
+            return "neighbour"
+        return "file" if name in self._of_file else "command"
+
+    def note(self, name: str, reason: str) -> None:
+        """Why there is no connection, or no link, to a neighbour."""
+        if name in self.known:
+            self.reasons[name] = reason
+
+    def _take(self, wanted: dict[str, Peer]) -> None:
+        for name, peer in list(self.known.items()):
             if wanted.get(name) != peer:
                 self._remove(name, is_replaced=name in wanted)
         for name, peer in wanted.items():
-            if name not in self._known:
-                self._known[name] = peer
+            if name not in self.known:
+                self.known[name] = peer
                 if peer.url:
                     self._dialing[name] = self._server.loop.create_task(self._dial(peer))
 
     def _remove(self, name: str, *, is_replaced: bool) -> None:
-        del self._known[name]
+        del self.known[name]
         self._retries.pop(name, None)
+        self.reasons.pop(name, None)
         dialing = self._dialing.pop(name, None)
         if dialing is not None:  # the other end is told first that the link is no more
             self._parting.add(dialing)
@@ -155,6 +197,7 @@ class Peers:
             is_good = self._server.loop.time() - began > _STEADY
             delay = _FIRST_DELAY if is_good else min(2 * delay, _LAST_DELAY)
             pause = delay * _random.uniform(0.5, 1.0)
+            self.note(peer.name, reason)
             self._log.info("peer-not-connected", peer=peer.name, reason=reason, retry_seconds=round(pause, 2))
             await asyncio.sleep(pause)
 
@@ -167,7 +210,7 @@ class Peers:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 _, dialed = await loop.create_connection(lambda: Dialed(self._server, peer), host, port, ssl=encrypted)
         except (OSError, TimeoutError) as error:  # errors of TLS are among them
-            return str(error) or "it does not answer"
+            return _reason(error)
         try:
             await dialed.ended
         except asyncio.CancelledError:
@@ -224,19 +267,21 @@ class Peers:
 
     def _wish(self, name: str) -> None:
         """Ask for the link to a peer that is to be dialed, if that is not being done."""
-        peer, links = self._known.get(name), self._server.driver.node.links
+        peer, links = self.known.get(name), self._server.driver.node.links
         if peer is not None and peer.url and name not in links.wishes and name not in links.peers:
             self._server.driver.give(ports.Connect(name, Role(peer.role), peer.latency))
 
-    def refused(self, name: str) -> None:
+    def refused(self, name: str, reason: str) -> None:
         """A link will not be; that may change, because the network does."""
-        if name in self._known and self._known[name].url:
+        self.note(name, reason)
+        if name in self.known and self.known[name].url:
             _, pause = self._retries.get(name, (0.0, _FIRST_RETRY))
             self._retries[name] = self._server.loop.time() + pause, min(2 * pause, _LAST_RETRY)
 
     def up(self, name: str) -> None:
         """There is a link."""
         self._retries.pop(name, None)
+        self.reasons.pop(name, None)
 
     def retry(self, now: float) -> None:
         """Ask again for the links whose time has come."""

@@ -22,6 +22,7 @@ from palio.server.driver import Driver
 from palio.server.errors import Code, RefusedError
 from palio.server.metrics import Counts
 from palio.server.peers import Peers, encryption
+from palio.server.queries import Queries
 
 _MOST_NAME_BYTES = 1_024
 _ROUND_SECONDS = 0.25
@@ -29,7 +30,10 @@ _ROUND_SECONDS = 0.25
 _MOST_SAID = 10
 """Closed connections that are told of one by one in one round."""
 LIVE = frozenset(
-    {"tokens", "server_tokens", "peers", "connections", "slow", "guard", "filters_per_party", "insecure", "log", "tls"}
+    {
+        *("tokens", "server_tokens", "admins", "peers", "connections", "slow"),
+        *("guard", "filters_per_party", "insecure", "log", "tls"),
+    }
 )
 """What can change while a server runs."""
 
@@ -69,6 +73,8 @@ class Server:
         )
         self.credentials = Credentials(config)
         self.peers = Peers(self, self._log)
+        self.queries = Queries(self)
+        self.began = self.loop.time()
         self._encryption = encryption(config.tls) if config.tls is not None else None
         self._connections: set[Connection] = set()
         self._admissions: set[asyncio.Task[None]] = set()
@@ -112,6 +118,7 @@ class Server:
         for task in self._admissions:
             task.cancel()
         self.peers.stop()
+        self.queries.stop()
         self.driver.stop()
         for connection in list(self._connections):
             connection.close(Code.STOPPING, "the server stops")
@@ -191,6 +198,7 @@ class Server:
             else:
                 self._log.info("peer-lost", peer=connection.name)
                 self.peers.lost(connection)
+                self.queries.lost(connection)
         if not self._connections:
             self._all_gone.set()
 
@@ -234,7 +242,8 @@ class Server:
 
     def _go_round(self) -> None:
         now = self.loop.time()
-        self.counts.lag = max(self.counts.lag, now - self._round_due)
+        self.counts.latest_lag = now - self._round_due
+        self.counts.lag = max(self.counts.lag, self.counts.latest_lag)
         if self._said > _MOST_SAID:
             self._log.warning("connections-closed", more=self._said - _MOST_SAID)
         self._said = 0
@@ -282,27 +291,15 @@ class Server:
                 self.peers.up(peer)
                 self._log.info("link-up", peer=peer)
             case LinkDown(peer, reason):
+                self.peers.note(peer, reason or "the link has ended")
                 self._log.warning("link-down", peer=peer, reason=reason)
             case LinkRefused(peer, reason):
-                self.peers.refused(peer)
+                self.peers.refused(peer, reason)
                 self._log.warning("link-refused", peer=peer, reason=reason)
 
     def _failed(self, error: Exception) -> None:
         self.counts.faults += 1
         self._log.critical("fault", error=str(error), exc_info=error)
-
-    def query(self, connection: Connection, query: control.Query) -> None:
-        """A question about the server."""
-        if query.subject != "status":
-            connection.refuse(query.number, Code.INVALID, f"nothing is known of {query.subject!r:.40}")
-            return
-        document = {
-            "server": self.config.server,
-            "architecture": self.config.architecture,
-            "parties": len(self.driver.parties),
-            "links": sorted(self.driver.node.links.peers),
-        }
-        connection.say(control.Result(query.number, document))
 
     # -- what changes while it runs ------------------------------------------------------------------------------------
 

@@ -1,0 +1,290 @@
+"""Questions about the server and the network: what a party may ask, and how a question gets round.
+
+A question about the network goes from server to server over their connections, as a wave: each server answers it once,
+passes it on, and sends what it and those behind it have to say back to where the question came from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from palio.codec import control
+from palio.errors import CallerError, brief
+from palio.server import linking
+from palio.server.connection import Connection
+from palio.server.errors import Code
+from palio.server.status import status
+
+if TYPE_CHECKING:
+    from palio.server.server import Server
+
+MOST_SECONDS = 10.0
+_SECONDS = 2.0
+"""For how long answers are waited for, if nobody says otherwise."""
+_LEAST_SECONDS = 0.02
+"""With less time than that a question is not passed on."""
+MOST_ASKED = 8
+"""Questions of one connection that are not answered yet; further ones are refused."""
+MOST_WAVES = 64
+"""Questions that go round at the same time; others are answered by this server alone."""
+_MOST_REMEMBERED = 4_096
+"""Waves that are known to have been here."""
+MOST_SERVERS = 1_000
+MOST_BYTES = 16 << 20
+"""What servers and bytes one answer may have; what is beyond is left out, and counted."""
+
+Document = dict[str, Any]
+Answering = Callable[[Document], Document]
+"""What a server itself has to say."""
+
+
+class _Wave:
+    """A question on its way: what has come back, and who has not answered."""
+
+    def __init__(self, own: Document, done: Callable[[Document], None]) -> None:
+        self._done: Callable[[Document], None] | None = done
+        self.answers: list[Document] = []
+        self.silent: dict[str, str] = {}
+        """Servers that did not answer, and why."""
+        self.left_out = 0
+        self._bytes = 0
+        self.waiting: dict[int, str] = {}
+        """Numbers of questions to neighbours, and who they are."""
+        self.timer: asyncio.TimerHandle | None = None
+        self._add(own)
+
+    def _add(self, answer: Document) -> None:
+        size = len(msgspec.msgpack.encode(answer))
+        if len(self.answers) >= MOST_SERVERS or self._bytes + size > MOST_BYTES:
+            self.left_out += 1
+            return
+        self._bytes += size
+        self.answers.append(answer)
+
+    def take(self, document: Document) -> None:
+        """A neighbour has said what it and those behind it know."""
+        for answer in document["servers"]:
+            self._add(answer)
+        for name, reason in document["silent"].items():
+            if len(self.silent) < MOST_SERVERS:
+                self.silent.setdefault(name, reason)
+        self.left_out += document["left_out"]
+
+    def finish(self) -> None:
+        """All have answered, or nobody is waited for any longer."""
+        done, self._done = self._done, None
+        if self.timer is not None:
+            self.timer.cancel()
+        if done is not None:
+            done({"servers": self.answers, "silent": self.silent, "left_out": self.left_out})
+
+
+class _Answer(msgspec.Struct, forbid_unknown_fields=True):
+    """What a neighbour has to say; checked, because it comes from elsewhere."""
+
+    servers: list[Document]
+    silent: dict[str, str]
+    left_out: int
+
+
+class Queries:
+    """Answers the questions of parties, and of other servers for theirs."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._count = 0
+        self._number = 0
+        self._waves: dict[int, _Wave] = {}
+        """By the number under which a neighbour was asked."""
+        self._seen: OrderedDict[str, None] = OrderedDict()
+        self._asked: Counter[Connection] = Counter()
+        self._subjects: dict[str, Callable[[Connection, control.Query], None]] = {
+            "status": self._status,
+            "network": self._network,
+            "link": self._link,
+        }
+        self._answering: dict[str, Answering] = {"network": lambda _: status(server)}
+        """What goes round, and what this server says to it."""
+
+    # -- what parties ask ----------------------------------------------------------------------------------------------
+
+    def asked(self, connection: Connection, query: control.Query) -> None:
+        """A party asks something; if that makes no sense it is told so, and goes on."""
+        subject = self._subjects.get(query.subject)
+        if subject is None:
+            known = ", ".join(self._subjects)
+            text = f"nothing is known of {brief(query.subject)}; one can ask for {known}"
+            connection.refuse(query.number, Code.INVALID, text)
+        elif self._asked[connection] >= MOST_ASKED:
+            connection.refuse(query.number, Code.LIMIT, f"{MOST_ASKED} questions are not answered yet; wait for one")
+        else:
+            try:
+                subject(connection, query)
+            except CallerError as error:
+                connection.refuse(query.number, Code.INVALID, str(error).partition("\n")[0])
+
+    def _status(self, connection: Connection, query: control.Query) -> None:
+        _take_arguments(query)
+        connection.say(control.Result(query.number, status(self._server)))
+
+    def _network(self, connection: Connection, query: control.Query) -> None:
+        (seconds,) = _take_arguments(query, "seconds")
+        self._ask_all(connection, query.number, seconds, lambda given, done: self._spread("network", {}, given, done))
+
+    def _link(self, connection: Connection, query: control.Query) -> None:
+        if not linking.may_change_links(self._server.config, connection.name):
+            text = f"{brief(connection.name)} may not change links; the configuration's 'admins' says who may"
+            connection.refuse(query.number, Code.NOT_ALLOWED, text)
+            return
+        connection.say(control.Result(query.number, linking.change(self._server, query.arguments)))
+
+    def _ask_all(
+        self,
+        connection: Connection,
+        number: int,
+        seconds: object,
+        begin: Callable[[float, Callable[[Document], None]], None],
+    ) -> None:
+        """Answer a party when a question has gone round."""
+        self._asked[connection] += 1
+
+        def done(document: Document) -> None:
+            self._asked[connection] -= 1
+            if not self._asked[connection]:
+                del self._asked[connection]
+            connection.say(control.Result(number, document))
+
+        begin(_checked_seconds(seconds), done)
+
+    # -- how questions get round ---------------------------------------------------------------------------------------
+
+    def _spread(self, subject: str, arguments: Document, seconds: float, done: Callable[[Document], None]) -> None:
+        """Ask all servers something, beginning here."""
+        settings = self._server.driver.node.settings
+        self._count += 1
+        wave = f"{settings.server}/{settings.incarnation}/{self._count}"
+        self._remember(wave)
+        self._begin(subject, {**arguments, "wave": wave}, seconds, None, done)
+
+    def _begin(
+        self,
+        subject: str,
+        arguments: Document,
+        seconds: float,
+        source: Connection | None,
+        done: Callable[[Document], None],
+    ) -> None:
+        own = self._answering[subject]({key: value for key, value in arguments.items() if key not in ("wave", "ms")})
+        server = self._server
+        wave = _Wave(own, lambda document: done(_without_answered(document)))
+        here = server.config.server
+        for name in {**server.peers.known, **dict.fromkeys(server.driver.node.links.peers)}:
+            if name not in server.driver.peers:
+                wave.silent[name] = f"{here} has no connection to it"
+        peers = [each for each in server.driver.peers.values() if isinstance(each, Connection) and each is not source]
+        is_full = len({id(each) for each in self._waves.values()}) >= MOST_WAVES
+        if seconds < _LEAST_SECONDS or is_full:
+            for peer in peers:
+                wave.silent[peer.name] = f"{here} had no time to ask it"
+            peers = []
+        left = seconds - min(0.1, seconds / 10)
+        for peer in peers:
+            self._number += 1
+            wave.waiting[self._number] = peer.name
+            self._waves[self._number] = wave
+            told = {**arguments, "ms": round(left * 1000)}
+            peer.say(control.Query(self._number, subject, told))
+        if wave.waiting:
+            wave.timer = server.loop.call_later(seconds, self._give_up, wave, seconds)
+        else:
+            wave.finish()
+
+    def _give_up(self, wave: _Wave, seconds: float) -> None:
+        for number, name in wave.waiting.items():
+            del self._waves[number]
+            wave.silent[name] = f"it did not answer {self._server.config.server} within {seconds:.2g} s"
+        wave.waiting.clear()
+        wave.finish()
+
+    def _remember(self, wave: str) -> None:
+        self._seen[wave] = None
+        if len(self._seen) > _MOST_REMEMBERED:
+            self._seen.popitem(last=False)
+
+    def passed(self, connection: Connection, query: control.Query) -> None:
+        """Another server passes a question on; if it has been here, it was answered already."""
+        wave, milliseconds = query.arguments.get("wave"), query.arguments.get("ms")
+        is_known = query.subject in self._answering
+        if not is_known or not isinstance(wave, str) or not isinstance(milliseconds, int) or len(wave) > 2_048:
+            nothing = {"servers": [], "silent": {self._server.config.server: "it does not know the question"}}
+            connection.say(control.Result(query.number, {**nothing, "left_out": 0}))
+            return
+        if wave in self._seen:
+            connection.say(control.Result(query.number, {"servers": [], "silent": {}, "left_out": 0}))
+            return
+        self._remember(wave)
+        seconds = min(max(milliseconds, 0) / 1000, MOST_SECONDS)
+        try:
+            self._begin(
+                query.subject, query.arguments, seconds, connection,
+                lambda document: connection.say(control.Result(query.number, document)),
+            )  # fmt: skip
+        except CallerError as error:
+            silent = {self._server.config.server: str(error).partition("\n")[0]}
+            connection.say(control.Result(query.number, {"servers": [], "silent": silent, "left_out": 0}))
+
+    def answered(self, connection: Connection, result: control.Result) -> None:
+        """A neighbour answers; perhaps too late, and then nobody waits for it any more."""
+        wave = self._waves.get(result.number)
+        if wave is None or wave.waiting.get(result.number) != connection.name:
+            return
+        del self._waves[result.number], wave.waiting[result.number]
+        try:
+            wave.take(msgspec.to_builtins(msgspec.convert(result.document, _Answer)))
+        except msgspec.ValidationError:
+            wave.silent[connection.name] = "its answer cannot be read"
+        if not wave.waiting:
+            wave.finish()
+
+    def lost(self, connection: Connection) -> None:
+        """A neighbour that is gone will not answer."""
+        for number, wave in list(self._waves.items()):
+            if wave.waiting.get(number) == connection.name:
+                del self._waves[number], wave.waiting[number]
+                wave.silent[connection.name] = f"{self._server.config.server} has lost the connection to it"
+                if not wave.waiting:
+                    wave.finish()
+
+    def stop(self) -> None:
+        """Wait for nobody any longer."""
+        for wave in {id(each): each for each in self._waves.values()}.values():
+            self._give_up(wave, 0.0)
+
+
+def _without_answered(document: Document) -> Document:
+    """Who has answered by another way was not silent."""
+    answered = {answer.get("server") for answer in document["servers"]}
+    document["silent"] = {name: why for name, why in document["silent"].items() if name not in answered}
+    return document
+
+
+def _take_arguments(query: control.Query, *known: str) -> list[Any]:
+    """The arguments by name, None where there is none; others are refused."""
+    for name in query.arguments:
+        if name not in known:
+            allowed = f"it has {', '.join(known)}" if known else "it has none"
+            raise CallerError(f"{query.subject}: there is no argument {brief(name)}; {allowed}")
+    return [query.arguments.get(name) for name in known]
+
+
+def _checked_seconds(seconds: object) -> float:
+    if seconds is None:
+        return _SECONDS
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MOST_SECONDS:
+        raise CallerError(f"seconds: {brief(seconds)} is no number above 0 and up to {MOST_SECONDS:g}")
+    return float(seconds)

@@ -1,0 +1,97 @@
+"""What a server says of itself: figures, parties and links, as a document for people and programs."""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from typing import TYPE_CHECKING, Any
+
+from palio.server.connection import Connection
+
+if TYPE_CHECKING:
+    from palio.server.server import Server
+
+MOST_PARTIES = 200
+"""Parties that a status tells of one by one: those for which most waits, then those that got most."""
+MOST_LINKS = 200
+
+
+def status(server: Server) -> dict[str, Any]:
+    """All figures of a server, as they are now."""
+    driver, counts = server.driver, server.counts
+    node = driver.node
+    parties = _parties(server)
+    links = _links(server)
+    return {
+        "server": server.config.server,
+        "incarnation": node.settings.incarnation,
+        "architecture": server.config.architecture,
+        "uptime_seconds": round(server.loop.time() - server.began, 3),
+        "lag_seconds": round(counts.latest_lag, 6),
+        "counts": {
+            "publications": node.publishing.count,
+            "deliveries": driver.deliveries,
+            "dropped": counts.dropped.total(),
+            "refused": counts.refusals.total(),
+            "received_bytes": counts.bytes_in,
+            "sent_bytes": counts.bytes_out,
+            "waiting_bytes": server.backlog.bytes,
+            "turns": driver.turns,
+            "faults": counts.faults,
+            "subscriptions": len(node.router.subscriptions),
+            "advertisements": len(node.router.advertisements),
+            "parties": len(driver.parties),
+            "links": sum(link["state"] == "up" for link in links),
+        },
+        "parties": parties,
+        "parties_left_out": len(driver.parties) - len(parties),
+        "links": links[:MOST_LINKS],
+        "links_left_out": max(0, len(links) - MOST_LINKS),
+    }
+
+
+def _parties(server: Server) -> list[dict[str, Any]]:
+    here = [each for each in server.driver.parties.values() if isinstance(each, Connection)]
+    chosen = nlargest(MOST_PARTIES, here, key=lambda each: (each.waiting, each.delivered, each.received))
+    dropped = server.counts.dropped
+    return [
+        {
+            "name": each.name,
+            "waiting_bytes": each.waiting,
+            "slow": each.is_slow,
+            "deliveries": each.delivered,
+            "dropped": dropped[each.name],
+            "received_bytes": each.received,
+            "sent_bytes": each.written - each.waiting,
+        }
+        for each in chosen
+    ]
+
+
+def _links(server: Server) -> list[dict[str, Any]]:
+    peers, node = server.peers, server.driver.node
+    names = sorted({*peers.known, *node.links.peers, *server.driver.peers})
+    found = []
+    for name in names:
+        known, is_linked = peers.known.get(name), name in node.links.peers
+        role = node.router.peers.get(name)
+        found.append(
+            {
+                "name": name,
+                "state": link_state(server, name),
+                "role": role.value if role is not None else known.role if known is not None else "",
+                "latency": node.links.latency(name) if is_linked else known.latency if known is not None else 1,
+                "url": known.url if known is not None else "",
+                "known_from": peers.known_from(name),
+                "unacknowledged": node.links.unacknowledged(name) if is_linked else 0,
+                "reason": "" if is_linked else peers.reasons.get(name, ""),
+            }
+        )
+    return found
+
+
+def link_state(server: Server, name: str) -> str:
+    """``up``; ``interrupted``: there is no connection just now; ``asked``: not answered yet; ``down``."""
+    node, is_connected = server.driver.node, name in server.driver.peers
+    if name in node.links.peers:
+        return "up" if is_connected else "interrupted"
+    return "asked" if is_connected and name in node.links.wishes else "down"
