@@ -102,9 +102,14 @@ def test_top_goes_on_until_it_is_interrupted(served: Served) -> None:
 def _status(incarnation: int, publications: int, parties: list[dict[str, Any]]) -> dict[str, Any]:
     counts = dict.fromkeys(("deliveries", "dropped", "refused", "received_bytes", "sent_bytes"), 0)
     return {
-        **{"server": "milan", "incarnation": incarnation, "architecture": "as", "uptime_seconds": 1.0},
-        **{"counts": {**counts, "publications": publications}, "lag_seconds": 0.0},
-        **{"parties": parties, "parties_left_out": 0},
+        "server": "milan",
+        "incarnation": incarnation,
+        "architecture": "as",
+        "uptime_seconds": 1.0,
+        "counts": {**counts, "publications": publications},
+        "lag_seconds": 0.0,
+        "parties": parties,
+        "parties_left_out": 0,
     }
 
 
