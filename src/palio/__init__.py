@@ -19,6 +19,7 @@ from palio.model import (
     Operator,
     Pattern,
     Payload,
+    Trace,
     Type,
 )
 
@@ -40,6 +41,7 @@ __all__ = [
     "PalioError",
     "Pattern",
     "Payload",
+    "Trace",
     "Type",
     "__version__",
     "connect",

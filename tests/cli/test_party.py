@@ -118,6 +118,19 @@ def test_json_goes_from_one_to_the_other(served: Served, client: SyncClient) -> 
         assert events.next(SECONDS) == Notification(level=1.0)
 
 
+def test_traces_are_given_and_printed(served: Served) -> None:
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 vendor=1"
+    plain, as_json = Command(served, "sub", "--count", "2"), Command(served, "sub", "-J", "--count", "2")
+    assert invoke(served, "pub", "--trace", trace, "x = 1").exit_code == 0
+    assert invoke(served, "pub", "x = 2").exit_code == 0
+    assert plain.finish() == (0, f"# trace {trace}\nx = 1\nx = 2\n", "")
+    _, output, _ = as_json.finish()
+    assert [json.loads(line)["envelope"].get("trace") for line in output.splitlines()] == [trace, None]
+    refused = invoke(served, "pub", "--trace", "00-1", "x = 1")
+    assert refused.exit_code == 2
+    assert "'00-1' is no traceparent" in " ".join(refused.output.split())
+
+
 def test_text_goes_from_one_to_the_other(served: Served, client: SyncClient) -> None:
     with client.subscribe("x any") as events:
         assert invoke(served, "pub", given="# two\nx = 1\n\nx = 2; y = true\n").exit_code == 0

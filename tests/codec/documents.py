@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from palio import Advertisement, Constraint, Envelope, Filter, Notification, NotificationId, Operator, Pattern
+from palio import Advertisement, Constraint, Envelope, Filter, Notification, NotificationId, Operator, Pattern, Trace
 from palio.codec import json, msgpack
 from palio.model.value import MAX_INTEGER, MAX_MICROSECONDS, MIN_INTEGER, MIN_MICROSECONDS, Value
 
@@ -43,6 +43,7 @@ def exact(value: object) -> object:
                 value.publisher,
                 value.expires,
                 value.key,
+                value.trace and str(value.trace),
             )
             return "envelope", [exact(field) for field in fields]
         case datetime():
@@ -107,6 +108,14 @@ NOTIFICATIONS = st.one_of(
 )
 _COUNTS = st.one_of(st.integers(0, MAX_INTEGER), st.sampled_from([0, MAX_INTEGER]))
 
+_TRACES = st.builds(
+    lambda trace, span, flags, state: Trace(f"00-{trace:032x}-{span:016x}-{flags:02x}", state),
+    st.integers(1, 2**128 - 1),
+    st.integers(1, 2**64 - 1),
+    st.integers(0, 255),
+    st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=40),
+)
+
 DOCUMENTS: dict[type, st.SearchStrategy[Any]] = {
     Notification: NOTIFICATIONS,
     Constraint: CONSTRAINTS,
@@ -120,5 +129,6 @@ DOCUMENTS: dict[type, st.SearchStrategy[Any]] = {
         TEXT,
         st.none() | TIMES,
         st.none() | TEXT,
+        st.none() | _TRACES,
     ),
 }

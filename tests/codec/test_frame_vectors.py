@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from palio import Advertisement, Envelope, Filter, Notification, NotificationId, Pattern
-from palio.codec import control, frames
+from palio import Advertisement, Envelope, Filter, Notification, NotificationId, Pattern, Trace
+from palio.codec import control, frames, msgpack
 from palio.link import frames as link_frames
 from palio.link import wire
 from palio.routing import messages
@@ -17,7 +17,7 @@ from tests.codec.test_vectors import CHAPTER, Vector, read_section
 NAMES = {
     **{each.__name__: each for each in control.KINDS},
     **{each.__name__: each for each in wire.FRAME_KINDS},
-    **{each.__name__: each for each in (Advertisement, Envelope, Filter, Notification, NotificationId, Pattern)},
+    **{each.__name__: each for each in (Advertisement, Envelope, Filter, Notification, NotificationId, Pattern, Trace)},
     "Why": link_frames.Why,
     "control": control,
     "frames": frames,
@@ -38,6 +38,9 @@ def test_frames_are_written_and_read_as_the_chapter_says(vector: Vector) -> None
         ((number, document),) = frames.publications_of(data)
         assert data.endswith(document)
         assert number in (0, 7)
+    elif kind == frames.PUBLISH_TRACED:
+        number, trace, document = frames.traced(content)
+        assert frames.publish_traced(msgpack.decode(Notification, document), frames.trace_of(trace), number) == data
     elif kind == frames.DELIVER:
         assert frames.deliver(frames.delivered(content)) == data
     elif kind == frames.LINK:
@@ -48,7 +51,14 @@ def test_frames_are_written_and_read_as_the_chapter_says(vector: Vector) -> None
 
 def test_every_kind_of_frame_has_a_vector_and_a_line() -> None:
     shown = {kind for vector in VECTORS for kind, _ in frames.frames_of(vector.data("msgpack"))}
-    known = {*control.KINDS.values(), frames.PUBLISH, frames.ACCEPTED, frames.DELIVER, frames.LINK}
+    known = {
+        *control.KINDS.values(),
+        frames.PUBLISH,
+        frames.PUBLISH_TRACED,
+        frames.ACCEPTED,
+        frames.DELIVER,
+        frames.LINK,
+    }
     assert shown == known
     listed = {int(found, 16) for found in re.findall(r"^\| `([0-9a-f]{2})` \|", CHAPTER, re.MULTILINE)}
     assert listed == known

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from palio import Advertisement, Constraint, Envelope, Filter, Limits, Notification, NotificationId, Pattern
+from palio import Advertisement, Constraint, Envelope, Filter, Limits, Notification, NotificationId, Pattern, Trace
 from palio.codec import json, msgpack, parts
 from palio.errors import DecodeError
 from tests.codec.documents import FORMS, exact
@@ -18,7 +18,7 @@ from tests.codec.documents import FORMS, exact
 CHAPTER = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
 
 CLASSES = {each.__name__: each for each in (Advertisement, Constraint, Envelope, Filter, Notification, Pattern)}
-NAMES = {**CLASSES, "NotificationId": NotificationId, "datetime": datetime, "UTC": UTC}
+NAMES = {**CLASSES, "NotificationId": NotificationId, "Trace": Trace, "datetime": datetime, "UTC": UTC}
 
 HEADING = re.compile(r"^#### (.+)\n", re.MULTILINE)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the help must not wait for the client
     from concurrent.futures import Future
 
     from palio.client.sync import SyncClient
-    from palio.model import Notification
+    from palio.model import Notification, Trace
 
 _EPILOG = """\b
 Example:  palio pub 'event = "alarm"; level = 5'
@@ -32,6 +32,9 @@ Example:  palio pub 'event = "alarm"; level = 5'
     "-J", "--json-input", "is_json", is_flag=True, help="JSON: objects of attributes, or what palio sub -J prints."
 )
 @click.option("--count", type=click.IntRange(1), default=1, show_default=True, help="Publish them so many times.")
+@click.option(
+    "--trace", metavar="TRACEPARENT", help="The span in which they are published; a tracestate after a space."
+)
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many a second.")
 @click.option("--json", "as_json", is_flag=True, help="Print as JSON how many were published.")
 def pub(  # noqa: PLR0913 (one for each option)
@@ -40,6 +43,7 @@ def pub(  # noqa: PLR0913 (one for each option)
     party: Party,
     is_json: bool,
     count: int,
+    trace: str | None,
     rate: float | None,
     as_json: bool,
 ) -> None:
@@ -51,9 +55,10 @@ def pub(  # noqa: PLR0913 (one for each option)
     if count > 1 and not notifications:
         raise click.UsageError("--count is for notifications that are arguments")
     lines = _arguments(notifications, count) if notifications else _lines()
+    span = _span(trace)
     begin = time.monotonic()
     with connected(party) as client:
-        published = _publish(client, _paced(_read(lines, is_json), rate))
+        published = _publish(client, _paced(_read(lines, is_json), rate), span)
     if as_json:
         import msgspec
 
@@ -98,12 +103,24 @@ def _paced(notifications: Iterable[tuple[str, Notification]], rate: float | None
         yield each
 
 
-def _publish(client: SyncClient, notifications: Iterable[tuple[str, Notification]]) -> int:
+def _span(text: str | None) -> Trace | None:
+    from palio.errors import PalioError
+    from palio.model import Trace
+
+    if text is None:
+        return None
+    try:
+        return Trace.parse(text)
+    except PalioError as error:
+        raise click.BadParameter(in_a_line(error), param_hint="--trace") from error
+
+
+def _publish(client: SyncClient, notifications: Iterable[tuple[str, Notification]], trace: Trace | None) -> int:
     """Publish one after the other without waiting in between; how many were accepted."""
     under_way: deque[tuple[str, Future[None]]] = deque()
     published = 0
     for place, notification in notifications:
-        under_way.append((place, client.send(notification)))
+        under_way.append((place, client.send(notification, trace)))
         while under_way and under_way[0][1].done():
             published += _accepted(*under_way.popleft())
     while under_way:

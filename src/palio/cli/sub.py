@@ -39,7 +39,7 @@ def sub(  # noqa: PLR0913 (one for each option)
     """Print what matches any of the filters as it comes, one a line, until interrupted; without a FILTER, everything.
 
     A filter with 'then' is a pattern, and sequences of notifications that match it are printed. What is printed without
-    --json can be published with 'palio pub' (but for payloads).
+    --json can be published with 'palio pub' (but for payloads). Traces come before it, in lines that begin with #.
     """
     with (
         suppress(KeyboardInterrupt),
@@ -74,4 +74,6 @@ def _line(element: Notification | tuple[Notification, ...], as_json: bool) -> st
         from palio.cli import json_lines
 
         return json_lines.write(element)
-    return "  then  ".join(map(str, element)) if isinstance(element, tuple) else str(element)
+    sequence = element if isinstance(element, tuple) else (element,)
+    traces = [str(each.envelope.trace) for each in sequence if each.envelope is not None and each.envelope.trace]
+    return "\n".join([*(f"# trace {trace}" for trace in traces), "  then  ".join(map(str, sequence))])

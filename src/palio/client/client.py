@@ -13,15 +13,16 @@ from typing import Any
 from uuid import uuid4
 
 from palio.client.address import read_address
-from palio.client.connection import Connection, Settings, UnsentError
+from palio.client.connection import Connection, Publication, Settings, UnsentError
 from palio.client.errors import FINAL_CODES, CannotConnectError, ClosedError, ConnectionLostError, ServiceError
 from palio.client.inbox import Inbox
 from palio.client.options import Options
 from palio.client.streams import Overflow, Stream
 from palio.client.subscriptions import Subscription, read_wanted
+from palio.client.tracing import current_trace
 from palio.codec import control
 from palio.errors import CallerError, brief
-from palio.model import Advertisement, Filter, Notification, Pattern, Value
+from palio.model import Advertisement, Filter, Notification, Pattern, Trace, Value
 
 _log = logging.getLogger("palio.client")
 
@@ -264,37 +265,40 @@ class Client:
 
     # -- publishing ----------------------------------------------------------------------------------------------------
 
-    async def publish(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
+    async def publish(
+        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
+    ) -> None:
         """Publish a notification, and wait until the server has accepted it.
 
-        Give the notification, or its attributes as keywords. If the connection breaks meanwhile,
+        Give the notification, or its attributes as keywords. Subscribers find ``trace`` in the envelope; without one it
+        is the current span, if there is one and opentelemetry-api is installed. If the connection breaks meanwhile,
         :class:`ConnectionLostError` is raised, and nobody knows whether it was accepted: to publish it again means that
         it may be delivered twice. Many tasks may publish at the same time; their publications go in the order of the
         calls.
         """
-        await (await self.send(notification, **attributes))
+        await (await self.send(notification, trace, **attributes))
 
     async def send(
-        self, notification: Mapping[str, Value] | None = None, /, **attributes: Value
+        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
     ) -> asyncio.Future[None]:
         """Publish without waiting for acceptance: the future that is returned is done when it comes.
 
         This itself waits while ``max_outstanding`` publications are under way, or the server does not take more.
         """
-        return await self._send(_notification(notification, attributes), is_confirmed=True)
+        return await self._send(_publication(notification, trace, attributes), is_confirmed=True)
 
     async def publish_unconfirmed(
-        self, notification: Mapping[str, Value] | None = None, /, **attributes: Value
+        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
     ) -> None:
         """Publish, and never hear whether it was accepted: if the connection breaks or it is refused, it is lost."""
-        await self._send(_notification(notification, attributes), is_confirmed=False)
+        await self._send(_publication(notification, trace, attributes), is_confirmed=False)
 
-    async def _send(self, notification: Notification, *, is_confirmed: bool) -> asyncio.Future[None]:
+    async def _send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[None]:
         self._check_going()
         while True:
             connection = await self._open()
             try:
-                return await connection.send(notification, is_confirmed=is_confirmed)
+                return await connection.send(publication, is_confirmed=is_confirmed)
             except UnsentError:
                 continue
 
@@ -413,6 +417,12 @@ class Client:
         self._errands.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.warning("%s: %s", self.address, task.exception())
+
+
+def _publication(given: Mapping[str, Value] | None, trace: Trace | None, attributes: dict[str, Value]) -> Publication:
+    if trace is not None and not isinstance(trace, Trace):
+        raise CallerError(f"{brief(trace)} is no Trace; Trace.parse makes one of text")
+    return Publication(_notification(given, attributes), trace or current_trace())
 
 
 def _notification(given: Mapping[str, Value] | None, attributes: dict[str, Value]) -> Notification:

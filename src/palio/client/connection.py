@@ -12,7 +12,7 @@ from palio.client.errors import ConnectionLostError, TooLargeError, refusal
 from palio.codec import control, frames
 from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Query, Result, Sequence, Welcome
 from palio.errors import DecodeError, PeerError
-from palio.model import Notification
+from palio.model import Notification, Trace
 
 _MOST_NUMBER = 2**32 - 1
 _LONGEST_FRAME = 2**28
@@ -38,6 +38,19 @@ class Receiver(Protocol):
 
     def refused(self, text: str) -> None:
         """A publication was refused whose publisher did not want to know."""
+
+
+class Publication(NamedTuple):
+    """What is published, and in which span."""
+
+    notification: Notification
+    trace: Trace | None
+
+    def frame(self, number: int) -> bytes:
+        """As it goes to the server."""
+        if self.trace is None:
+            return frames.publish(self.notification, number)
+        return frames.publish_traced(self.notification, self.trace, number)
 
 
 class Settings(NamedTuple):
@@ -73,7 +86,7 @@ class Connection(asyncio.Protocol):
         """Who waits for answers, other than for acceptance of a publication."""
         self._refusable: dict[int, asyncio.Future[None]] = {}
         """Who waits for acceptance."""
-        self._backlog: deque[tuple[Notification, bool, asyncio.Future[asyncio.Future[None]]]] = deque()
+        self._backlog: deque[tuple[Publication, bool, asyncio.Future[asyncio.Future[None]]]] = deque()
         """Publications that wait for room, and whether they are to be confirmed."""
         self._is_writable = True
         self._is_paused = False
@@ -268,13 +281,13 @@ class Connection(asyncio.Protocol):
         self.go_on()
         return number, answer
 
-    async def send(self, notification: Notification, *, is_confirmed: bool) -> asyncio.Future[None]:
+    async def send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[None]:
         """Publish when it is its turn and there is room; the future is done when the server has accepted it."""
         self._check_open()
         if not self._backlog and self._has_room():
-            return self._publish(notification, is_confirmed)
+            return self._publish(publication, is_confirmed)
         turn: asyncio.Future[asyncio.Future[None]] = self._loop.create_future()
-        self._backlog.append((notification, is_confirmed, turn))
+        self._backlog.append((publication, is_confirmed, turn))
         self.go_on()
         return await turn
 
@@ -286,29 +299,29 @@ class Connection(asyncio.Protocol):
 
     def _send_backlog(self) -> None:
         while self._backlog and self._has_room():
-            notification, is_confirmed, turn = self._backlog.popleft()
+            publication, is_confirmed, turn = self._backlog.popleft()
             if turn.done():
                 continue  # nobody waits any more
             try:
-                turn.set_result(self._publish(notification, is_confirmed))
+                turn.set_result(self._publish(publication, is_confirmed))
             except TooLargeError as error:
                 turn.set_exception(error)
 
-    def _publish(self, notification: Notification, is_confirmed: bool) -> asyncio.Future[None]:
+    def _publish(self, publication: Publication, is_confirmed: bool) -> asyncio.Future[None]:
         future: asyncio.Future[None] = self._loop.create_future()
         if not is_confirmed:
-            self._put(self._frame(notification, 0))
+            self._put(self._frame(publication, 0))
             future.set_result(None)
             return future
         number = self._next_number()
-        self._put(self._frame(notification, number))
+        self._put(self._frame(publication, number))
         self._publications.append(number)
         self._refusable[number] = future
         self.go_on()
         return future
 
-    def _frame(self, notification: Notification, number: int) -> bytes:
-        frame = frames.publish(notification, number)
+    def _frame(self, publication: Publication, number: int) -> bytes:
+        frame = publication.frame(number)
         most = self.welcomed.result().frame_bytes
         if len(frame) - 4 > most:
             text = f"the notification takes {len(frame):,} bytes where the server allows {most:,}"

@@ -23,7 +23,8 @@ from typing import Any, Self, TypeVar
 
 from palio.client import DEFAULT_URL, Client, ClosedError, Subscription, connect
 from palio.client.streams import Overflow
-from palio.model import Advertisement, Filter, Pattern, Value
+from palio.client.tracing import current_trace
+from palio.model import Advertisement, Filter, Pattern, Trace, Value
 
 T = TypeVar("T")
 _MOST_SENT = 1024
@@ -95,27 +96,33 @@ class SyncClient:
         """Of the party."""
         return self._client.name
 
-    def publish(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
+    def publish(
+        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
+    ) -> None:
         """See :meth:`Client.publish`."""
-        self._call(self._client.publish(notification, **attributes))
+        self._call(self._client.publish(notification, trace or current_trace(), **attributes))
 
-    def send(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> Future[None]:
+    def send(
+        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
+    ) -> Future[None]:
         """Publish without waiting for acceptance: the future that is returned is done when it comes.
 
         This itself waits while too many are under way; they go in the order of the calls.
         """
         self._room.acquire()
         try:
-            future = self._submit(self._client.publish(notification, **attributes))
+            future = self._submit(self._client.publish(notification, trace or current_trace(), **attributes))
         except ClosedError:
             self._room.release()
             raise
         future.add_done_callback(lambda _: self._room.release())
         return future
 
-    def publish_unconfirmed(self, notification: Mapping[str, Value] | None = None, /, **attributes: Value) -> None:
+    def publish_unconfirmed(
+        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
+    ) -> None:
         """See :meth:`Client.publish_unconfirmed`."""
-        self._call(self._client.publish_unconfirmed(notification, **attributes))
+        self._call(self._client.publish_unconfirmed(notification, trace or current_trace(), **attributes))
 
     def subscribe(
         self,

@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from struct import Struct
 
-from palio.codec import msgpack
+from palio.codec import msgpack, parts
 from palio.errors import DecodeError
-from palio.model import Envelope, Notification
+from palio.model import Envelope, Notification, Trace
 from palio.model.limits import DEFAULT_LIMITS, Limits
 
 PUBLISH = 0x10
 """The number of the request, four bytes, zero if no answer is wanted; then the notification's document."""
 ACCEPTED = 0x11
 """The number up to which all publications were accepted, but for those that were refused, four bytes."""
+PUBLISH_TRACED = 0x14
+"""Number and length of the trace, four and two bytes; its text; then the notification's document."""
 DELIVER = 0x20
 """The length of the envelope's document, two bytes; that document; then the notification's."""
 LINK = 0x30
@@ -28,6 +30,7 @@ SHORTEST_PUBLISH = 9
 """Bytes of length, kind and number; a publication has more."""
 _HEAD = Struct(">IB")
 _PUBLISH = Struct(">IBI")
+_TRACED = Struct(">IH")
 _LENGTH = Struct(">H")
 _NUMBER = Struct(">I")
 _LENGTH_BYTES = 4
@@ -50,6 +53,33 @@ def publish(notification: Notification, number: int = 0) -> bytes:
     """
     document = msgpack.encode(notification)
     return _PUBLISH.pack(len(document) + HEADER, PUBLISH, number) + document
+
+
+def publish_traced(notification: Notification, trace: Trace, number: int = 0) -> bytes:
+    """The frame of a publication with a trace."""
+    text = str(trace).encode()
+    return frame(PUBLISH_TRACED, _TRACED.pack(number, len(text)) + text + msgpack.encode(notification))
+
+
+def traced(content: bytes) -> tuple[int, bytes, bytes]:
+    """Number, trace and document of a publication with a trace, from the content of its frame; as they are."""
+    if len(content) < _TRACED.size:
+        raise DecodeError("a publication that ends before its trace begins")
+    number, length = _TRACED.unpack_from(content)
+    end = _TRACED.size + length
+    if end > len(content):
+        raise DecodeError("a publication that ends in its trace")
+    return number, content[_TRACED.size : end], content[end:]
+
+
+def trace_of(text: bytes) -> Trace:
+    """The trace of a publication.
+
+    >>> trace_of(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").state
+    ''
+    """
+    with parts.placed("trace"):
+        return Trace.parse(text.decode("ascii", "replace"))
 
 
 def accepted(number: int) -> bytes:

@@ -102,11 +102,11 @@ def _write_constraints(constraints: Filter | Advertisement) -> list[dict[str, ob
     return [_write_constraint(constraint) for constraint in constraints]
 
 
-_ENVELOPE_KEYS = ("origin", "incarnation", "sequence", "published", "publisher", "expires", "key")
+_ENVELOPE_KEYS = ("origin", "incarnation", "sequence", "published", "publisher", "expires", "key", "trace")
 
 
 def _write_envelope(envelope: Envelope) -> dict[str, object]:
-    fields = zip(_ENVELOPE_KEYS, parts.envelope_fields(envelope), strict=True)
+    fields = zip(_ENVELOPE_KEYS, parts.envelope_fields(envelope), strict=False)  # the last is a trace, if there is one
     return {
         key: print_literal(field) if isinstance(field, datetime) else field
         for key, field in fields
@@ -295,7 +295,8 @@ def _envelope(value: object, limits: Limits, path: str) -> Envelope:
     for key in ("published", "expires"):
         if key in fields:
             fields[key] = _time(fields[key], f"{path}.{key}")
-    return parts.envelope_of([fields.get(key) for key in _ENVELOPE_KEYS], limits, path)
+    keys = _ENVELOPE_KEYS if "trace" in fields else _ENVELOPE_KEYS[:-1]
+    return parts.envelope_of([fields.get(key) for key in keys], limits, path)
 
 
 _FORMS: dict[type, tuple[str, Callable[[Any], object], Callable[[object, Limits, str], Any]]] = {

@@ -53,7 +53,7 @@ def decode(cls: type[T], data: bytes, limits: Limits = DEFAULT_LIMITS) -> T:
         raise DecodeError("expected an array that begins with the version")
     parts.check_version(fields[0])
     count, read = _READERS[cls]
-    if len(fields) != 1 + count:
+    if len(fields) != 1 + count and not (cls is Envelope and len(fields) == 2 + count):
         raise DecodeError(f"expected an array of {1 + count} fields, not {len(fields)}")
     return cast("T", read(fields[1:], limits))
 
@@ -126,4 +126,4 @@ _READERS: dict[type, tuple[int, Callable[[list[Any], Limits], Document]]] = {
     Pattern: (1, _pattern),
     Envelope: (7, lambda fields, limits: parts.envelope_of(fields, limits, "envelope")),
 }
-"""For each class: how many fields follow the version, and how they are read."""
+"""For each class: how many fields follow the version, and how they are read. An envelope has one more with a trace."""

@@ -8,7 +8,17 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from palio.errors import CallerError, DecodeError, DecodeLimitError, TextSyntaxError, brief
-from palio.model import Advertisement, Constraint, Envelope, Filter, Limits, Notification, NotificationId, Pattern
+from palio.model import (
+    Advertisement,
+    Constraint,
+    Envelope,
+    Filter,
+    Limits,
+    Notification,
+    NotificationId,
+    Pattern,
+    Trace,
+)
 
 VERSION = 1
 """The version of the forms; a reader refuses documents of another one."""
@@ -103,20 +113,27 @@ def pattern_of(filters: list[Filter], path: str) -> Pattern:
 
 
 def envelope_of(fields: Sequence[Any], limits: Limits, path: str) -> Envelope:
-    """An envelope from origin, incarnation, sequence, publication time, publisher, expiry time and key."""
-    origin, incarnation, sequence, published, publisher, expires, key = fields
+    """An envelope from origin, incarnation, sequence, publication time, publisher, expiry time, key and trace.
+
+    There need not be a trace.
+    """
+    origin, incarnation, sequence, published, publisher, expires, key, *rest = fields
     for text in (origin, publisher, key):
         check_size(text, "literal_bytes", limits, path)
     with placed(path):
-        return Envelope(NotificationId(origin, incarnation, sequence), published, publisher, expires, key)
+        id = NotificationId(origin, incarnation, sequence)
+        if not rest:
+            return Envelope(id, published, publisher, expires, key)
+        return Envelope(id, published, publisher, expires, key, Trace.parse(rest[0]))
 
 
-def envelope_fields(envelope: Envelope) -> tuple[str, int, int, datetime, str, datetime | None, str | None]:
+def envelope_fields(envelope: Envelope) -> tuple[str | int | datetime | None, ...]:
     """The fields of an envelope in the order of :func:`envelope_of`."""
-    id = envelope.id
-    return (
+    id, trace = envelope.id, envelope.trace
+    fields = (
         id.origin, id.incarnation, id.sequence, envelope.published, envelope.publisher, envelope.expires, envelope.key
     )  # fmt: skip
+    return fields if trace is None else (*fields, str(trace))
 
 
 def check_size(value: object, limit: str, limits: Limits, path: str) -> None:

@@ -13,6 +13,7 @@ from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.model.notification import Notification
 from palio.model.operator import Operator
 from palio.model.pattern import Pattern
+from palio.model.trace import Trace
 from palio.model.value import Type, Value
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Pattern",
     "Payload",
     "Reason",
+    "Trace",
     "Type",
     "Value",
     "Verdict",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from palio.errors import InvalidValueError, brief
+from palio.model.trace import Trace
 from palio.model.value import MAX_INTEGER, Value, check_value
 
 
@@ -71,7 +72,7 @@ class NotificationId(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
-    """What the access point writes on a notification: identity, time, publisher; and two wishes of the publisher.
+    """What the access point writes on a notification: identity, time, publisher; and wishes of the publisher.
 
     >>> from datetime import UTC
     >>> envelope = Envelope(NotificationId("milan", 1, 7), datetime(2026, 7, 2, tzinfo=UTC), "http://example.org/me")
@@ -87,6 +88,8 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     """When the notification is worth nothing any more."""
     key: str | None = None
     """Idempotency key: a publication repeated with the same key counts once."""
+    trace: Trace | None = None
+    """The publisher's span, if it said one."""
 
     def __post_init__(self) -> None:
         if (  # every publication gets one: what is in order is found to be so at once
@@ -97,6 +100,7 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
             or not self.publisher.isascii()
             or self.expires is not None
             or self.key is not None
+            or self.trace is not None
         ):
             self._check()
 
@@ -109,6 +113,8 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
             msgspec.structs.force_setattr(self, "expires", _require("expiry time", self.expires, datetime))
         if self.key is not None:
             _require("idempotency key", self.key, str)
+        if self.trace is not None and not isinstance(self.trace, Trace):
+            raise InvalidValueError(f"trace of an envelope: {brief(self.trace)} is no Trace")
 
 
 def _require(what: str, value: object, cls: type) -> Value:

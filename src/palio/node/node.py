@@ -11,7 +11,7 @@ import msgspec
 from palio.codec import frames, msgpack
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.ports import Down, Event, Received, Refused, Up
-from palio.model import Filter, Notification, Pattern
+from palio.model import Filter, Notification, Pattern, Trace
 from palio.node import admission, ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError
 from palio.node.delegation import Delegating
@@ -173,6 +173,8 @@ class Node:
 
     def _take_other(self, given: Input) -> None:
         match given:
+            case ports.PublishTraced():
+                self._publish_traced(given)
             case ports.Persisted(token):
                 self._persisted(token)
             case ports.Attach() | ports.Acknowledge():
@@ -199,7 +201,7 @@ class Node:
         if request.by is not None and request.by != party:
             self._check_right(request.by, party)
         if isinstance(operation, ports.Publish):
-            self._publish(party, operation.notification)
+            self._publish(party, operation.notification, operation.trace)
             return False
         admission.check_name(party)
         self._has_news = True
@@ -257,10 +259,21 @@ class Node:
         if self._keeping:
             self._keeping.party(self, party)
 
-    def _publish(self, party: str, notification: Notification) -> None:
+    def _publish(self, party: str, notification: Notification, trace: Trace | None = None) -> None:
         if self.settings.guard and not self.router.announces(party, notification):
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
-        self._forward(self.publishing.accept(party, notification, self._now), None)
+        self._forward(self.publishing.accept(party, notification, self._now, trace), None)
+
+    def _publish_traced(self, given: ports.PublishTraced) -> None:
+        """The same as a block of one."""
+        number, trace, document = frames.traced(given.content)
+        try:
+            notification = msgpack.decode(Notification, document, self.settings.limits)
+            self._publish(given.party, notification, frames.trace_of(trace))
+        except PalioError as error:
+            self._outputs.append(Reply(given.party, number, error))
+        if number:
+            self._outputs.append(AcceptedUpTo(given.party, number))
 
     def _publish_block(self, block: PublishBlock) -> None:
         """The same as publishing one after the other."""

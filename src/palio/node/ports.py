@@ -6,7 +6,7 @@ import msgspec
 
 from palio.errors import PalioError
 from palio.link.frames import Frame
-from palio.model import Advertisement, Filter, Notification, Pattern
+from palio.model import Advertisement, Filter, Notification, Pattern, Trace
 from palio.node.journal import Record
 from palio.routing.router import Role
 
@@ -46,6 +46,8 @@ class Publish(Input, frozen=True, gc=False):
     """A party publishes a notification."""
 
     notification: Notification
+    trace: Trace | None = None
+    """The span in which it does."""
 
 
 class Watch(Input, frozen=True, gc=False):
@@ -80,6 +82,14 @@ class PublishBlock(Input, frozen=True, gc=False):
 
     party: str
     frames: bytes
+
+
+class PublishTraced(Input, frozen=True, gc=False):
+    """A publication of a party that has a trace, and so goes beside blocks; numbered and answered as those in them."""
+
+    party: str
+    content: bytes
+    """Of its frame."""
 
 
 class Connect(Input, frozen=True, gc=False):

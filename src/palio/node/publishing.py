@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from palio.codec import msgpack
-from palio.model import Notification
+from palio.model import Notification, Trace
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission
 from palio.node.hybrid import HybridClock, date_of
@@ -36,12 +36,14 @@ class Publishing:
         self.count = 0
         """How many notifications this server has accepted, in this incarnation."""
 
-    def accept(self, party: str, notification: Notification, now: int) -> Publish:
+    def accept(self, party: str, notification: Notification, now: int, trace: Trace | None = None) -> Publish:
         """A notification that a party publishes, as it goes on its way."""
         admission.check_size(notification, self._limits)
         id = NotificationId(self._server, self._incarnation, self.count)
         self.count += 1
-        return Publish(notification.with_envelope(Envelope(id, self.clock.next(now), party)))
+        published = self.clock.next(now)
+        envelope = Envelope(id, published, party) if trace is None else Envelope(id, published, party, trace=trace)
+        return Publish(notification.with_envelope(envelope))
 
     def accept_block(self, block: PublishBlock, now: int) -> Published:
         """Many of them; what parties want is ready to be delivered."""

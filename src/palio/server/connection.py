@@ -169,14 +169,21 @@ class Connection(asyncio.Protocol):
         elif kind == frames.PUBLISH and self.role == "party":
             if end - begin < frames.SHORTEST_PUBLISH:  # such a frame comes alone, never among others
                 raise RefusedError(Code.FRAME, "a publication that ends before its notification begins")
-            self._server.driver.give(ports.PublishBlock(self.name, data[begin:end]), self.name)
-            if self._server.backlog.is_full:
-                self._pause()
+            self._publish(ports.PublishBlock(self.name, data[begin:end]))
+        elif kind == frames.PUBLISH_TRACED and self.role == "party":
+            content = data[begin + frames.HEADER : end]
+            frames.traced(content)  # what does not end is no publication that could be refused
+            self._publish(ports.PublishTraced(self.name, content))
         elif kind == frames.LINK and self.role == "server":
             frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.model_limits)
             self._server.driver.give(ports.FromPeer(self.name, frame))
         else:
             self._controlled(control.decode(kind, data[begin + frames.HEADER : end]))
+
+    def _publish(self, given: ports.PublishBlock | ports.PublishTraced) -> None:
+        self._server.driver.give(given, self.name)
+        if self._server.backlog.is_full:
+            self._pause()
 
     def _before_welcome(self, kind: int, content: bytes) -> None:
         if kind != control.KINDS[Hello] or self.role:

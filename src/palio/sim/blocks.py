@@ -15,6 +15,7 @@ from palio.node.ports import (
     Output,
     Publish,
     PublishBlock,
+    PublishTraced,
     Reply,
     Request,
     Rest,
@@ -45,16 +46,25 @@ class Blocks:
     def _together(self, inputs: Iterable[Input]) -> Iterator[Input]:
         party, block = "", b""
         for each in (*inputs, None):
-            is_plain = isinstance(each, Request) and isinstance(each.operation, Publish) and each.by is None
-            if block and not (is_plain and isinstance(each, Request) and each.party == party):
+            match each:
+                case Request(publisher, number, Publish(notification, None), None) if not block or publisher == party:
+                    party = publisher
+                    block += frames.publish(notification, number + 1)
+                    self._unanswered.setdefault(publisher, []).append(number)
+                    continue
+            if block:
                 yield PublishBlock(party, block)
                 block = b""
-            if is_plain and isinstance(each, Request) and isinstance(each.operation, Publish):
-                party = each.party
-                block += frames.publish(each.operation.notification, each.number + 1)
-                self._unanswered.setdefault(party, []).append(each.number)
-            elif each is not None:
-                yield each
+            match each:
+                case Request(publisher, number, Publish(notification, trace), None):
+                    self._unanswered.setdefault(publisher, []).append(number)
+                    if trace is None:
+                        party, block = publisher, frames.publish(notification, number + 1)
+                    else:
+                        traced = frames.publish_traced(notification, trace, number + 1)
+                        yield PublishTraced(publisher, traced[frames.HEADER :])
+                case Input():
+                    yield each
 
     def _apart(self, output: Output) -> Iterator[Output]:
         match output:

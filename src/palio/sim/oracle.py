@@ -136,6 +136,8 @@ class Oracle:
             if publication is None or publication.notification != each.notification:
                 yield f"{party} got {id}, which nobody has published"
                 continue
+            if publication.trace != envelope.trace:
+                yield f"{party} got {id} with the trace {envelope.trace}, and not {publication.trace}"
             got = self._got.setdefault(party, {})
             if id in got:
                 yield f"{party} got {id} twice"

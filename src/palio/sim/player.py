@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
+from zlib import crc32
+
+import msgspec
 
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
-from palio.model import Advertisement, Filter, Notification, Pattern
+from palio.model import Advertisement, Filter, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
@@ -242,6 +245,8 @@ class Player:
         self.operations += 1
         self.waiting[key] = step
         operation = _operation(step)
+        if isinstance(operation, ports.Publish):
+            operation = msgspec.structs.replace(operation, trace=trace_of(step.text, self.operations))
         request = ports.Request(*key, operation)
         self.cluster.give(step.server, [request], lambda: self._taken(key, step, operation))
 
@@ -257,10 +262,10 @@ class Player:
         before = party.changes[-1]
         self.epoch.is_busy |= step.do != "publish"
         match operation:
-            case ports.Publish(notification):
+            case ports.Publish(notification, trace):
                 id = self._number(step.server)
                 deliveries = len(self.cluster.deliveries)
-                fact = Publication(id, moment, step.server, step.party, notification, deliveries)
+                fact = Publication(id, moment, step.server, step.party, notification, deliveries, trace)
                 self.epoch.publications.append(fact)
             case ports.Subscribe(filter):
                 party.subscribe(moment, filter)
@@ -325,6 +330,15 @@ OPERATIONS: dict[str, Callable[[str, bool], ports.Operation]] = {
     "unwatch-offers": lambda text, _: ports.Unwatch(Filter.parse(text)),
 }
 """What parties ask for, by the step that says so."""
+
+
+def trace_of(text: str, operation: int) -> Trace | None:
+    """The trace of a publication: about every third has one, and the same in all parts of a history.
+
+    >>> print(trace_of("x = 3", 3), trace_of("x = 1", 4))
+    None 00-00000000000000000000000000000005-0000000000000005-01
+    """
+    return None if crc32(text.encode()) % 3 else Trace(f"00-{operation + 1:032x}-{operation + 1:016x}-01")
 
 
 def _operation(step: Step) -> ports.Operation:

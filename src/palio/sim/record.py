@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from palio.model import Advertisement, Filter, Notification, Pattern
+from palio.model import Advertisement, Filter, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 
 
@@ -35,6 +35,8 @@ class Publication(NamedTuple):
     notification: Notification
     deliveries: int
     """How many deliveries there had been in the whole network."""
+    trace: Trace | None = None
+    """In which span it was published; it comes along, whatever happens."""
 
 
 class PartyRecord:
