@@ -87,15 +87,12 @@ def test_publications_with_and_without_traces_keep_their_order() -> None:
     async def story() -> None:
         async with serving() as server, client_of(server) as adam, client_of(server) as eva:
             async with eva.subscribe("x any", queue=2_000) as events:
-                futures = []
-                for x in range(1_000):
-                    futures.append(await adam.send(Notification(x=x), TRACE if x % 7 == 3 else None))
+                traces = [TRACE if x % 7 == 3 else None for x in range(1_000)]
+                futures = [await adam.send(Notification(x=x), trace) for x, trace in enumerate(traces)]
                 await asyncio.gather(*futures)
                 got = [await anext(events) for _ in range(1_000)]
             assert [each["x"] for each in got] == list(range(1_000))
-            assert [each.envelope.trace is not None for each in got if each.envelope] == [
-                x % 7 == 3 for x in range(1_000)
-            ]
+            assert [each.envelope.trace for each in got if each.envelope] == traces
             sequences = [each.envelope.id.sequence for each in got if each.envelope]
             assert sequences == sorted(sequences)
 
@@ -238,7 +235,7 @@ def test_a_durable_node_keeps_traces() -> None:
     ],
 )
 def test_what_is_no_trace(text: str) -> None:
-    with pytest.raises(InvalidValueError, match="^trace: "):
+    with pytest.raises(InvalidValueError, match=r"^trace: "):
         Trace.parse(text)
 
 

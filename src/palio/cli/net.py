@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli.figures import amount, duration, size
+from palio.cli.net_explain import explain
 from palio.cli.party import Party, connected, party_options
 
 if TYPE_CHECKING:  # the help must not wait for the client
@@ -27,6 +28,9 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print all of it as
 @click.group()
 def net() -> None:
     """Look at a running network, and change its links."""
+
+
+net.add_command(explain)
 
 
 # -- status ------------------------------------------------------------------------------------------------------------

@@ -168,6 +168,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     window: Annotated[float, msgspec.Meta(ge=0, le=MOST_WINDOW / 1e6)] = 0.0
     """For how many seconds monitors hold notifications back, to put right what the network upset."""
     filters_per_party: Count = 10_000
+    history_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16 << 20
+    """Memory for what went in and out lately, by which it can be told what became of a notification; 0: none."""
     connections: Connections = Connections()
     slow: Slow = Slow()
     http: Http | None = None

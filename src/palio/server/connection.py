@@ -176,6 +176,7 @@ class Connection(asyncio.Protocol):
             self._publish(ports.PublishTraced(self.name, content))
         elif kind == frames.LINK and self.role == "server":
             frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.model_limits)
+            self._server.driver.link_bytes += end - begin
             self._server.driver.give(ports.FromPeer(self.name, frame))
         else:
             self._controlled(control.decode(kind, data[begin + frames.HEADER : end]))
@@ -253,14 +254,15 @@ class Connection(asyncio.Protocol):
         """Write something when this turn ends."""
         self._out.append(data)
 
-    def deliver(self, data: bytes, count: int) -> None:
+    def deliver(self, data: bytes, count: int) -> bool:
         """Write deliveries when this turn ends; not if too much waits already, and they may be dropped."""
         if self.is_slow and self.waiting > self._server.config.slow.bytes // 2:
             self._server.dropped(self, count)
-            return
+            return False
         self.is_slow = False
         self.delivered += count
         self._out.append(data)
+        return True
 
     def flush(self) -> None:
         """Write all that was put."""

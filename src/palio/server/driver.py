@@ -35,6 +35,7 @@ from palio.node.ports import (
     Send,
 )
 from palio.server.errors import code_of
+from palio.server.history import NOT_CONNECTED, SLOW, History, Loss, Turn
 from palio.server.metrics import Counts
 
 _SPLIT = 1 << 20
@@ -46,12 +47,14 @@ class Connected(Protocol):
 
     is_slow: bool
     """Whether it takes nothing that can do without."""
+    is_closing: bool
+    """Whether it takes nothing at all any more."""
 
     def put(self, data: bytes) -> None:
         """Write something when this turn ends."""
 
-    def deliver(self, data: bytes, count: int) -> None:
-        """Write deliveries, so many, when this turn ends; if there is room."""
+    def deliver(self, data: bytes, count: int) -> bool:
+        """Write deliveries, so many, when this turn ends; whether there is room for them."""
 
     def flush(self) -> None:
         """Write all that was put."""
@@ -66,6 +69,7 @@ class Driver:
         counts: Counts,
         events: Callable[[LinkUp | LinkDown | LinkRefused], None],
         failed: Callable[[Exception], None],
+        history_bytes: int = 0,
     ) -> None:
         self.node = node
         self._counts = counts
@@ -82,6 +86,10 @@ class Driver:
         self._is_planned = False
         self._is_held = False
         self._alarm: asyncio.TimerHandle | None = None
+        self.history = History(history_bytes) if history_bytes else None
+        self.link_bytes = 0
+        """What neighbours have sent since the last turn; for the history's bound."""
+        self._losses: list[Loss] = []
         self.turns = 0
         self.seconds = 0.0
         """Spent in turns."""
@@ -148,9 +156,15 @@ class Driver:
         self._handle(batch)
 
     def _handle(self, batch: list[Input]) -> None:
+        first, now = self.node.publishing.count, self.now
         try:
-            for output in self.node.handle(batch, self.now):
+            outputs = self.node.handle(batch, now)
+            for output in outputs:
                 self._take(output)
+            if self.history is not None:
+                losses, self._losses, link_bytes, self.link_bytes = self._losses, [], self.link_bytes, 0
+                turn = Turn(now, first, self.node.publishing.count, batch, outputs, losses)
+                self.history.note(turn, link_bytes)
         except Exception as error:  # noqa: BLE001 (a fault of ours must not stop the service for all)
             self._failed(error)
 
@@ -179,11 +193,11 @@ class Driver:
     def _take(self, output: Output) -> None:
         match output:
             case DeliverBlock(party, block, count):
-                self._deliver(party, block, count)
+                self._deliver(party, block, count, output)
             case Deliver(parties, notification):
                 frame = frames.deliver(notification)
                 for party in parties:
-                    self._deliver(party, frame, 1)
+                    self._deliver(party, frame, 1, output)
             case Send(peer, frame_of_link):
                 connection = self.peers.get(peer)
                 if connection is not None and not connection.is_slow:  # links say it again
@@ -206,19 +220,26 @@ class Driver:
                 self._put(self.parties.get(party), control.encode(answer))
             case DeliverSequence(party, pattern, notifications):
                 told = tuple(control.enveloped(each) for each in notifications)
-                self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1)
+                self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1, output)
             case Outlook(party, subject, is_good):
                 kind, document = control.document(subject)
                 self._put(self.parties.get(party), control.encode(control.Outlook(kind, document, is_good)))
             case LinkUp() | LinkDown() | LinkRefused():
                 self._events(output)
 
-    def _deliver(self, party: str, data: bytes, count: int) -> None:
+    def _deliver(self, party: str, data: bytes, count: int, output: Output) -> None:
         connection = self.parties.get(party)
-        if connection is not None:
-            self.deliveries += count
-            connection.deliver(data, count)
-            self._dirty[connection] = None
+        if connection is None or connection.is_closing:
+            self._lost(party, NOT_CONNECTED, output)
+            return
+        self.deliveries += count
+        if not connection.deliver(data, count):
+            self._lost(party, SLOW, output)
+        self._dirty[connection] = None
+
+    def _lost(self, party: str, reason: str, output: Output) -> None:
+        if self.history is not None:
+            self._losses.append(Loss(party, reason, output))
 
     def _put(self, connection: Connected | None, data: bytes) -> None:
         """Whoever is not here gets nothing."""

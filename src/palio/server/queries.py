@@ -16,9 +16,12 @@ import msgspec
 from palio.codec import control
 from palio.errors import CallerError, brief
 from palio.server import linking
+from palio.server.account import Account, read_question
 from palio.server.connection import Connection
 from palio.server.errors import Code
+from palio.server.forms import AccountDocument
 from palio.server.status import status
+from palio.server.verdict import explain
 
 if TYPE_CHECKING:
     from palio.server.server import Server
@@ -39,14 +42,17 @@ MOST_BYTES = 16 << 20
 """What servers and bytes one answer may have; what is beyond is left out, and counted."""
 
 Document = dict[str, Any]
-Answering = Callable[[Document], Document]
-"""What a server itself has to say."""
+Answering = Callable[[Document], Any]
+"""What a server itself has to say, as a document."""
+_FORMS: dict[str, Any] = {"network": Document, "explain": AccountDocument}
+"""What the answers of servers have to be."""
 
 
 class _Wave:
     """A question on its way: what has come back, and who has not answered."""
 
-    def __init__(self, own: Document, done: Callable[[Document], None]) -> None:
+    def __init__(self, subject: str, own: Document, done: Callable[[Document], None]) -> None:
+        self._form: Any = list[_FORMS[subject]]  # type: ignore[misc]
         self._done: Callable[[Document], None] | None = done
         self.answers: list[Document] = []
         self.silent: dict[str, str] = {}
@@ -68,7 +74,7 @@ class _Wave:
 
     def take(self, document: Document) -> None:
         """A neighbour has said what it and those behind it know."""
-        for answer in document["servers"]:
+        for answer in msgspec.convert(document["servers"], self._form):
             self._add(answer)
         for name, reason in document["silent"].items():
             if len(self.silent) < MOST_SERVERS:
@@ -106,9 +112,13 @@ class Queries:
         self._subjects: dict[str, Callable[[Connection, control.Query], None]] = {
             "status": self._status,
             "network": self._network,
+            "explain": self._explain,
             "link": self._link,
         }
-        self._answering: dict[str, Answering] = {"network": lambda _: status(server)}
+        self._answering: dict[str, Answering] = {
+            "network": lambda _: status(server),
+            "explain": lambda arguments: Account(server, read_question(arguments)).tell(),
+        }
         """What goes round, and what this server says to it."""
 
     # -- what parties ask ----------------------------------------------------------------------------------------------
@@ -135,6 +145,32 @@ class Queries:
     def _network(self, connection: Connection, query: control.Query) -> None:
         (seconds,) = _take_arguments(query, "seconds")
         self._ask_all(connection, query.number, seconds, lambda given, done: self._spread("network", {}, given, done))
+
+    def _explain(self, connection: Connection, query: control.Query) -> None:
+        """Ask all servers what they know of a notification; and, when it is known what it is, what a party wants."""
+        id, party, seconds = _take_arguments(query, "id", "party", "seconds")
+        asked = read_question({"id": id, "party": party})
+        question = {"id": str(asked.id), "party": asked.party}
+
+        def begin(given: float, done: Callable[[Document], None]) -> None:
+            end = self._server.loop.time() + given
+
+            def found(first: Document) -> None:
+                document = next((each["document"] for each in first["servers"] if each.get("document")), None)
+                left = max(end - self._server.loop.time(), _LEAST_SECONDS)
+                if document is None or asked.party is None:
+                    done(explain(str(asked.id), asked.party, first))
+                    return
+                self._spread(
+                    "explain",
+                    {**question, "notification": document},
+                    left,
+                    lambda second: done(explain(str(asked.id), asked.party, second)),
+                )
+
+            self._spread("explain", question, given / 2 if asked.party is not None else given, found)
+
+        self._ask_all(connection, query.number, seconds, begin)
 
     def _link(self, connection: Connection, query: control.Query) -> None:
         if not linking.may_change_links(self._server.config, connection.name):
@@ -181,7 +217,7 @@ class Queries:
     ) -> None:
         own = self._answering[subject]({key: value for key, value in arguments.items() if key not in ("wave", "ms")})
         server = self._server
-        wave = _Wave(own, lambda document: done(_without_answered(document)))
+        wave = _Wave(subject, own, lambda document: done(_without_answered(document)))
         here = server.config.server
         for name in {**server.peers.known, **dict.fromkeys(server.driver.node.links.peers)}:
             if name not in server.driver.peers:

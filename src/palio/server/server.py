@@ -67,7 +67,7 @@ class Server:
             gateways={peer.name: peer.gateway for peer in config.peers if peer.role == "gateway"},
         )
         self.counts = Counts()
-        self.driver = Driver(Node(settings), self.counts, self._link_event, self._failed)
+        self.driver = Driver(Node(settings), self.counts, self._link_event, self._failed, config.history_bytes)
         self.backlog = Backlog(
             config.connections.waiting_bytes, config.slow.seconds, self.driver.hold, self.driver.release
         )
@@ -184,6 +184,10 @@ class Server:
         connection.welcome(VERSION)
         self.driver.give(ports.Attach(name))
         self._log.debug("party-connected", party=brief(name))
+
+    def gone_since(self, party: str) -> float | None:
+        """When a party has left that is still remembered, by the loop's clock."""
+        return self._gone.get(party)
 
     # -- who goes ------------------------------------------------------------------------------------------------------
 

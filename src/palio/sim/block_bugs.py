@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from palio.node.ports import PublishBlock
+from palio.model import Notification, Trace
+from palio.node.node import Node
+from palio.node.ports import PublishBlock, PublishTraced
 from palio.node.publishing import Published, Publishing
 from palio.routing.board import Board, Dispatched
+from palio.routing.messages import Publish
 from palio.sim.bugs import Bugs
 
 BUGS = Bugs()
@@ -56,3 +59,34 @@ def _blocks_are_not_counted(right: _Right) -> _Right:
         return published
 
     return accept_block
+
+
+@BUGS.plant(Publishing, "accept", _ALL, _ANY)
+def _trace_of_the_one_before(right: _Right) -> _Right:
+    """A publication without a trace gets that of the one before it."""
+    last: list[Trace | None] = [None]
+
+    def accept(
+        publishing: Publishing, party: str, notification: Notification, now: int, trace: Trace | None
+    ) -> Publish:
+        last[0] = trace or last[0]
+        made: Publish = right(publishing, party, notification, now, last[0])
+        return made
+
+    return accept
+
+
+@BUGS.plant(Node, "_publish_traced", _ALL, _ANY)
+def _traced_goes_behind(right: _Right) -> _Right:
+    """A publication with a trace is handled when the next one comes."""
+    waiting: dict[Node, PublishTraced] = {}
+
+    def publish_traced(node: Node, given: PublishTraced) -> None:
+        before = waiting.pop(node, None)
+        if before is None:
+            waiting[node] = given
+            return
+        right(node, given)
+        right(node, before)
+
+    return publish_traced

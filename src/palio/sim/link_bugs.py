@@ -11,7 +11,6 @@ from palio.link.frames import Close, Data
 from palio.link.links import Links
 from palio.link.ports import Event
 from palio.link.session import Session
-from palio.model import Notification
 from palio.node.node import Node, _Asked, _Passed
 from palio.node.seen import Seen
 from palio.node.waves import Waves
@@ -241,8 +240,8 @@ def _wave_waits_for_the_lost(_right: _Right) -> _Right:
 def _number_given_twice(right: _Right) -> _Right:
     """Every second publication has the number of the one before."""
 
-    def publish(node: Node, party: str, notification: Notification) -> None:
-        right(node, party, notification)
+    def publish(node: Node, *given: Any) -> None:
+        right(node, *given)
         node.publishing.count &= ~1
 
     return publish

@@ -1,0 +1,130 @@
+"""What servers say of a notification, as documents; those of other servers are checked against this."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+Time = str
+"""As ``2026-07-02T19:30:00.000000Z``: earlier times are lesser texts."""
+
+
+class Came(TypedDict):
+    """How it came to a server."""
+
+    origin: Literal["party", "server"]
+    name: str | None
+    """Who sent it; None if that is not known any more."""
+    at: Time
+    let_in: bool
+    """Whether it passed the gateway over which it came."""
+
+
+class Sent(TypedDict):
+    """A neighbour that it was sent to."""
+
+    to: str
+    at: Time
+
+
+class Delivery(TypedDict):
+    """A party that it was for."""
+
+    party: str
+    at: Time
+    form: Literal["notification", "sequence"]
+    reason: str
+    """Why it did not leave the server; empty if it did."""
+
+
+class Reach(TypedDict):
+    """How far back a server remembers."""
+
+    is_on: bool
+    is_whole: bool
+    since: Time | None
+
+
+class Link(TypedDict):
+    """A link that there is."""
+
+    to: str
+    latency: int
+
+
+class Change(TypedDict):
+    """When somebody began or ceased to want such notifications."""
+
+    at: Time
+    did: Literal["subscribe", "unsubscribe"]
+    filter: str
+
+
+class LinkChange(TypedDict):
+    """When a link came or went."""
+
+    at: Time
+    is_up: bool
+
+
+class Neighbour(TypedDict):
+    """What there is between a server and a neighbour, for such a notification."""
+
+    name: str
+    is_up: bool
+    asked: list[Change]
+    link: list[LinkChange]
+    exports: str
+    imports: str
+    """The gateway's filters, if they do not match."""
+
+
+class Failure(TypedDict):
+    """A constraint that does not hold."""
+
+    constraint: str
+    remark: str
+
+
+class Miss(TypedDict):
+    """A filter that does not match."""
+
+    filter: str
+    failures: list[Failure]
+
+
+class PartyAccount(TypedDict):
+    """What a party holds at a server, as far as it concerns the notification."""
+
+    is_connected: bool
+    gone_seconds: float | None
+    filters: int
+    patterns: int
+    changes: list[Change]
+    matching: list[str]
+    matching_patterns: list[str]
+    missing: list[Miss]
+
+
+class AccountDocument(TypedDict):
+    """What a server knows of a notification."""
+
+    server: str
+    architecture: str
+    history: Reach
+    id_problem: str
+    """Why it cannot be, if it is said to have begun there."""
+    came: list[Came]
+    sent: list[Sent]
+    delivered: list[Delivery]
+    delivered_left_out: int
+    lost: list[Delivery]
+    lost_left_out: int
+    notification: dict[str, Any] | None
+    document: bytes | None
+    """The same as bytes, for servers that have not seen it."""
+    links: list[Link]
+    would_go_to: list[str]
+    """The neighbours that would get it now."""
+    neighbours: list[Neighbour]
+    advertised: bool | None
+    party: PartyAccount | None

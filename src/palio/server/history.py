@@ -1,0 +1,190 @@
+"""What went into a server's node and came out of it lately, for those who ask what became of a notification.
+
+Only references are kept, turn by turn, up to a number of bytes: nothing is decoded or copied before somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from palio.codec import frames, msgpack
+from palio.errors import DecodeError
+from palio.link.frames import Data
+from palio.model import Limits, Notification
+from palio.node.ports import (
+    Deliver,
+    DeliverBlock,
+    DeliverSequence,
+    FromPeer,
+    Input,
+    LinkDown,
+    LinkUp,
+    Output,
+    PublishBlock,
+    PublishTraced,
+    Reply,
+    Request,
+    Rest,
+    Send,
+)
+from palio.routing.messages import Message
+
+MOST_TURNS = 200_000
+_TURN_BYTES = 400
+_MESSAGE_BYTES = 600
+_DECODED = 4
+"""What is decoded takes about so many times the bytes that it had on the wire."""
+NOT_CONNECTED, SLOW = "not connected", "slow"
+
+
+class Loss(NamedTuple):
+    """A delivery that did not leave the server."""
+
+    party: str
+    reason: str
+    output: Output
+
+
+class Turn(NamedTuple):
+    """What a node was given at a time, and what it gave."""
+
+    time: int
+    first: int
+    end: int
+    """The publications that it has accepted have these numbers, from the first on and before the end."""
+    inputs: list[Input]
+    outputs: list[Output]
+    losses: list[Loss]
+
+    def messages(self) -> Iterator[tuple[str, Message]]:
+        """What neighbours have said, doubles too."""
+        for given in self.inputs:
+            if isinstance(given, FromPeer) and isinstance(given.frame, Data):
+                for message in given.frame.messages:
+                    yield given.peer, message
+
+    def sent(self) -> Iterator[tuple[str, Message]]:
+        """What was said to neighbours, again or for the first time."""
+        for output in self.outputs:
+            if isinstance(output, Send) and isinstance(output.frame, Data):
+                for message in output.frame.messages:
+                    yield output.peer, message
+
+
+class Published(NamedTuple):
+    """A publication as a party has sent it."""
+
+    party: str
+    document: bytes
+
+
+class History:
+    """The last turns of a node, within a bound in bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        self.turns: deque[Turn] = deque()
+        self._sizes: deque[int] = deque()
+        self.is_whole = True
+        """Whether nothing was forgotten yet."""
+
+    def note(self, turn: Turn, link_bytes: int) -> None:
+        """Keep a turn in which neighbours have sent so many bytes; the oldest go when there is too much."""
+        size = _size_of_inputs(turn.inputs) + _size_of_outputs(turn.outputs)
+        if not size:
+            return
+        size += _TURN_BYTES + _DECODED * link_bytes
+        self.bytes += size
+        self.turns.append(turn)
+        self._sizes.append(size)
+        while self.turns and (self.bytes > self.most_bytes or len(self.turns) > MOST_TURNS):
+            self.turns.popleft()
+            self.bytes -= self._sizes.popleft()
+            self.is_whole = False
+
+    @property
+    def since(self) -> int | None:
+        """The time from which on everything is known; None if nothing is."""
+        return self.turns[0].time if self.turns else None
+
+    def requests(self, party: str) -> Iterator[tuple[int, Request]]:
+        """What a party has asked for, and when."""
+        for turn in self.turns:
+            for given in turn.inputs:
+                if isinstance(given, Request) and given.party == party:
+                    yield turn.time, given
+
+    def link_changes(self, peer: str) -> Iterator[tuple[int, LinkUp | LinkDown]]:
+        """When the link to a neighbour came and went."""
+        for turn in self.turns:
+            for output in turn.outputs:
+                if isinstance(output, LinkUp | LinkDown) and output.peer == peer:
+                    yield turn.time, output
+
+
+def _size_of_inputs(inputs: Iterable[Input]) -> int:
+    """About how much memory is kept by what was given; none if nobody will ever ask for it."""
+    size = 0
+    for each in inputs:
+        if isinstance(each, PublishBlock):
+            size += 2 * len(each.frames) + 1  # some of it is decoded, for neighbours
+        elif isinstance(each, FromPeer):
+            size += _MESSAGE_BYTES * len(each.frame.messages) if isinstance(each.frame, Data) else 0
+        elif isinstance(each, PublishTraced):
+            size += _MESSAGE_BYTES + 2 * len(each.content)
+        else:
+            size += _MESSAGE_BYTES
+    return size
+
+
+def _size_of_outputs(outputs: Iterable[Output]) -> int:
+    size = 0
+    for each in outputs:
+        if isinstance(each, DeliverBlock):
+            size += len(each.frames)
+        elif isinstance(each, Send):
+            size += _MESSAGE_BYTES * len(each.frame.messages) if isinstance(each.frame, Data) else 0
+        elif isinstance(each, Deliver | DeliverSequence | LinkUp | LinkDown):
+            size += _MESSAGE_BYTES
+    return size
+
+
+def publication(turn: Turn, sequence: int, limits: Limits) -> Published | None:
+    """The publication that got a number in a turn, as it was sent; None if that cannot be told for certain.
+
+    Those that were refused got none: they have an answer of their own, or, if nobody wanted one, cannot be read.
+    """
+    refused = [(each.party, each.number) for each in turn.outputs if isinstance(each, Reply) and each.problem]
+    number, found = turn.first, None
+    for party, name, document in _given(turn):
+        if (party, name) in refused and (name or not _is_readable(document, limits)):
+            refused.remove((party, name))
+            continue
+        if number == sequence:
+            found = Published(party, document)
+        number += 1
+    return found if number == turn.end else None
+
+
+def _given(turn: Turn) -> Iterator[tuple[str, int, bytes]]:
+    """All publications that were handled in a turn, with their parties and the parties' numbers."""
+    left = {each.block.party: len(each.block.frames) for each in turn.outputs if isinstance(each, Rest)}
+    for each in turn.inputs:
+        if isinstance(each, PublishBlock):
+            handled = each.frames[: len(each.frames) - left.get(each.party, 0)]
+            for number, document in frames.publications_of(handled):
+                yield each.party, number, document
+        elif isinstance(each, PublishTraced):
+            number, _, document = frames.traced(each.content)
+            yield each.party, number, document
+
+
+def _is_readable(document: bytes, limits: Limits) -> bool:
+    try:
+        msgpack.decode(Notification, document, limits)
+    except DecodeError:
+        return False
+    return True
