@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
 from palio.codec import frames, json, msgpack
 from palio.errors import CallerError, DecodeError, brief
+from palio.link.frames import Data
 from palio.model import Filter, Notification, NotificationId, Pattern
 from palio.node import ports
-from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, Output
+from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, FromPeer, LinkDown, LinkUp, Output, Request, Send
 from palio.routing import messages
 from palio.server.forms import AccountDocument, Came, Change, Delivery, LinkChange, Miss, Neighbour, PartyAccount, Reach
 from palio.server.history import History, Turn, publication
@@ -74,7 +75,10 @@ def when(time: int) -> str:
 
 
 class Account:
-    """Goes through the history of a server for one notification."""
+    """Goes once through the history of a server for one notification.
+
+    What it is must be known before it can be said what anybody would have wanted of it.
+    """
 
     def __init__(self, server: Server, asked: Asked) -> None:
         self._server = server
@@ -90,14 +94,18 @@ class Account:
         """As it came in, or as it was made here."""
         self._source: str | None = None
         self._at: int | None = None
+        self._wishes: dict[str, list[Change]] = {}
+        """What neighbours have asked for, that matches it."""
+        self._link_changes: dict[str, list[LinkChange]] = {}
+        self._changes: list[Change] = []
+        """What the party has asked for, that matches it."""
 
     def tell(self) -> AccountDocument:
         """All that there is to tell."""
         for turn in self._history.turns:
             self._look_at(turn)
-        message, node = self._message, self._node
+        message, node, content = self._message, self._node, self._asked.notification
         notification = message.notification if message is not None else None
-        content = notification if notification is not None else self._asked.notification
         return {
             "server": node.settings.server,
             "architecture": node.settings.architecture,
@@ -112,10 +120,10 @@ class Account:
             "notification": None if notification is None else _content(notification),
             "document": None if notification is None else msgpack.encode(notification),
             "links": [{"to": peer, "latency": node.links.latency(peer)} for peer in node.links.peers],
-            "would_go_to": self._would_go_to(),
+            "would_go_to": [] if content is None else self._would_go_to(),
             "neighbours": [] if content is None else [*self._neighbours(content)],
-            "advertised": self._is_advertised(content),
-            "party": None if self._asked.party is None else self._party(self._asked.party, content),
+            "advertised": None if content is None else self._is_advertised(content),
+            "party": None if content is None else self._party(self._asked.party or "", content),
         }
 
     def _reach(self) -> Reach:
@@ -152,21 +160,57 @@ class Account:
             and turn.first <= self._id.sequence < turn.end
         ):
             self._began(turn)
-        for peer, message in turn.messages():
-            if _is_about(message, self._id) and self._at is None:
-                self._arrived(turn, peer, message)
-        if self._at is None:
-            return
-        for peer, message in turn.sent():
-            if _is_about(message, self._id):
-                self._sent.setdefault(peer, turn.time)
+        for given in turn.inputs:
+            if isinstance(given, FromPeer) and isinstance(given.frame, Data):
+                for message in given.frame.messages:
+                    self._heard(turn, given.peer, message)
+            elif isinstance(given, Request) and given.party == self._asked.party:
+                self._requested(turn.time, given)
         for output in turn.outputs:
-            for party, kind in self._deliveries(output):
-                lost = [each.reason for each in turn.losses if each.output is output and each.party == party]
-                told: Delivery = {
-                    "party": party, "at": when(turn.time), "form": kind, "reason": lost[0] if lost else ""
-                }  # fmt: skip
-                (self._lost if lost else self._delivered).setdefault(party, told)
+            if isinstance(output, LinkUp | LinkDown):
+                change: LinkChange = {"at": when(turn.time), "is_up": isinstance(output, LinkUp)}
+                self._link_changes.setdefault(output.peer, []).append(change)
+            elif self._at is not None:
+                self._went_out(turn, output)
+
+    def _went_out(self, turn: Turn, output: Output) -> None:
+        """Something that may have it within."""
+        if not isinstance(output, Send):
+            self._note_deliveries(turn, output)
+        elif isinstance(output.frame, Data) and any(_is_about(each, self._id) for each in output.frame.messages):
+            self._sent.setdefault(output.peer, turn.time)
+
+    def _heard(self, turn: Turn, peer: str, message: messages.Message) -> None:
+        """A neighbour said something; what it says again, because it was not sure, counts once."""
+        content = self._asked.notification
+        if isinstance(message, messages.Publish | messages.Element):
+            if self._at is None and _id_of(message.notification) == self._id:
+                self._arrived(turn, peer, message)
+        elif (
+            content is not None
+            and isinstance(message, messages.Subscribe | messages.Unsubscribe)
+            and message.filter.matches(content)
+        ):
+            told = _change(turn.time, isinstance(message, messages.Subscribe), str(message.filter))
+            wishes = self._wishes.setdefault(peer, [])
+            before = next((each["did"] for each in reversed(wishes) if each["filter"] == told["filter"]), None)
+            if told["did"] != before:
+                wishes.append(told)
+
+    def _requested(self, time: int, request: Request) -> None:
+        operation, content = request.operation, self._asked.notification
+        if content is not None and isinstance(operation, ports.Subscribe | ports.Unsubscribe):
+            wanted = operation.filter
+            parts = wanted.filters if isinstance(wanted, Pattern) else (wanted,)
+            if any(each.matches(content) for each in parts):
+                self._changes.append(_change(time, isinstance(operation, ports.Subscribe), str(wanted)))
+
+    def _note_deliveries(self, turn: Turn, output: Output) -> None:
+        for party, form in self._deliveries(output):
+            lost = [each.reason for each in turn.losses if each.output is output and each.party == party]
+            reason = lost[0] if lost else ""
+            told: Delivery = {"party": party, "at": when(turn.time), "form": form, "reason": reason}
+            (self._lost if lost else self._delivered).setdefault(party, told)
 
     def _began(self, turn: Turn) -> None:
         """It was published here: what it is, is known from what went out of it, or else from what came in."""
@@ -219,71 +263,41 @@ class Account:
             yield {
                 "name": name,
                 "is_up": name in node.links.peers,
-                "asked": self._asked_by(name, content),
-                "link": [*self._link_changes(name)][-MOST_CHANGES:],
+                "asked": self._wishes.get(name, [])[-MOST_CHANGES:],
+                "link": self._link_changes.get(name, [])[-MOST_CHANGES:],
                 "exports": "" if exports is None or exports.matches(content) else str(exports),
                 "imports": "" if imports is None or imports.matches(content) else str(imports),
             }
 
-    def _link_changes(self, peer: str) -> Iterator[LinkChange]:
-        for time, change in self._history.link_changes(peer):
-            yield {"at": when(time), "is_up": isinstance(change, ports.LinkUp)}
-
-    def _asked_by(self, peer: str, content: Notification) -> list[Change]:
-        """When a neighbour has asked for such notifications, and when it did not want them any more."""
-        found: dict[tuple[str, str], Change] = {}
-        for turn in self._history.turns:
-            for name, message in turn.messages():
-                if (
-                    name == peer
-                    and isinstance(message, messages.Subscribe | messages.Unsubscribe)
-                    and message.filter.matches(content)
-                ):
-                    is_wish, filter = isinstance(message, messages.Subscribe), str(message.filter)
-                    told = _change(turn.time, is_wish, filter)
-                    found.setdefault((told["did"], filter), told)
-        return list(found.values())[-MOST_CHANGES:]
-
-    def _is_advertised(self, content: Notification | None) -> bool | None:
+    def _is_advertised(self, content: Notification) -> bool | None:
         """Whether its publisher has advertised it, where that matters; None if it does not, or is not known here."""
         router = self._node.router
         publisher = next((each["name"] for each in self._came if each["origin"] == "party"), None)
-        if content is None or publisher is None or not router.advertisements_spread:
+        if publisher is None or not router.advertisements_spread:
             return None
         return router.announces(publisher, content)
 
     # -- what a party would have got -----------------------------------------------------------------------------------
 
-    def _party(self, name: str, content: Notification | None) -> PartyAccount | None:
+    def _party(self, name: str, content: Notification) -> PartyAccount | None:
         """What a party holds here, as far as it concerns the notification; None if nobody knows it here."""
         server, router = self._server, self._node.router
         filters, patterns = router.profile(name).filters, self._node.monitors.patterns(name)
-        changes = list(self._changes(name, content))
         is_here, gone = name in server.driver.parties, server.gone_since(name)
-        if not (is_here or filters or patterns or changes or gone is not None):
+        if not name or not (is_here or filters or patterns or self._changes or gone is not None):
             return None
-        matching = [] if content is None else [each for each in filters if each.matches(content)]
-        met = [] if content is None else [each for each in patterns if any(part.matches(content) for part in each)]
+        matching = [each for each in filters if each.matches(content)]
+        met = [each for each in patterns if any(part.matches(content) for part in each)]
         return {
             "is_connected": is_here,
             "gone_seconds": None if gone is None else round(server.loop.time() - gone, 3),
             "filters": len(filters),
             "patterns": len(patterns),
-            "changes": changes[-MOST_CHANGES:],
+            "changes": self._changes[-MOST_CHANGES:],
             "matching": [str(each) for each in matching[:MOST_FILTERS]],
             "matching_patterns": [str(each) for each in met[:MOST_FILTERS]],
-            "missing": [] if content is None else _nearest(filters, content),
+            "missing": _nearest(filters, content),
         }
-
-    def _changes(self, party: str, content: Notification | None) -> Iterator[Change]:
-        """When the party has begun and ceased to want such notifications."""
-        for time, request in self._history.requests(party):
-            operation = request.operation
-            if isinstance(operation, ports.Subscribe | ports.Unsubscribe):
-                wanted = operation.filter
-                parts = wanted.filters if isinstance(wanted, Pattern) else (wanted,)
-                if content is None or any(each.matches(content) for each in parts):
-                    yield _change(time, isinstance(operation, ports.Subscribe), str(wanted))
 
 
 def _change(time: int, is_wish: bool, filter: str) -> Change:
@@ -318,7 +332,7 @@ def _id_of(notification: Notification) -> NotificationId | None:
     return None if notification.envelope is None else notification.envelope.id
 
 
-def _is_about(message: messages.Message, id: NotificationId) -> TypeGuard[messages.Publish | messages.Element]:
+def _is_about(message: messages.Message, id: NotificationId) -> bool:
     return isinstance(message, messages.Publish | messages.Element) and _id_of(message.notification) == id
 
 

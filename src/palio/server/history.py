@@ -25,11 +25,9 @@ from palio.node.ports import (
     PublishBlock,
     PublishTraced,
     Reply,
-    Request,
     Rest,
     Send,
 )
-from palio.routing.messages import Message
 
 MOST_TURNS = 200_000
 _TURN_BYTES = 400
@@ -57,20 +55,6 @@ class Turn(NamedTuple):
     inputs: list[Input]
     outputs: list[Output]
     losses: list[Loss]
-
-    def messages(self) -> Iterator[tuple[str, Message]]:
-        """What neighbours have said, doubles too."""
-        for given in self.inputs:
-            if isinstance(given, FromPeer) and isinstance(given.frame, Data):
-                for message in given.frame.messages:
-                    yield given.peer, message
-
-    def sent(self) -> Iterator[tuple[str, Message]]:
-        """What was said to neighbours, again or for the first time."""
-        for output in self.outputs:
-            if isinstance(output, Send) and isinstance(output.frame, Data):
-                for message in output.frame.messages:
-                    yield output.peer, message
 
 
 class Published(NamedTuple):
@@ -109,20 +93,6 @@ class History:
     def since(self) -> int | None:
         """The time from which on everything is known; None if nothing is."""
         return self.turns[0].time if self.turns else None
-
-    def requests(self, party: str) -> Iterator[tuple[int, Request]]:
-        """What a party has asked for, and when."""
-        for turn in self.turns:
-            for given in turn.inputs:
-                if isinstance(given, Request) and given.party == party:
-                    yield turn.time, given
-
-    def link_changes(self, peer: str) -> Iterator[tuple[int, LinkUp | LinkDown]]:
-        """When the link to a neighbour came and went."""
-        for turn in self.turns:
-            for output in turn.outputs:
-                if isinstance(output, LinkUp | LinkDown) and output.peer == peer:
-                    yield turn.time, output
 
 
 def _size_of_inputs(inputs: Iterable[Input]) -> int:

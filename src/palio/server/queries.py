@@ -44,7 +44,7 @@ MOST_BYTES = 16 << 20
 Document = dict[str, Any]
 Answering = Callable[[Document], Any]
 """What a server itself has to say, as a document."""
-_FORMS: dict[str, Any] = {"network": Document, "explain": AccountDocument}
+_FORMS: dict[str, Any] = {"network": list[Document], "explain": list[AccountDocument]}
 """What the answers of servers have to be."""
 
 
@@ -52,7 +52,7 @@ class _Wave:
     """A question on its way: what has come back, and who has not answered."""
 
     def __init__(self, subject: str, own: Document, done: Callable[[Document], None]) -> None:
-        self._form: Any = list[_FORMS[subject]]  # type: ignore[misc]
+        self._form = _FORMS[subject]
         self._done: Callable[[Document], None] | None = done
         self.answers: list[Document] = []
         self.silent: dict[str, str] = {}

@@ -256,14 +256,15 @@ def explain(id: str, party: str | None, found: Document) -> Document:
     """All that servers know of a notification, and what follows from it."""
     accounts: list[AccountDocument] = found["servers"]
     silent: dict[str, str] = found["silent"]
+    content = next((each["notification"] for each in accounts if each["notification"]), None)
     verdict = judge_id(id, accounts, silent)
+    if verdict is None and content is None:
+        verdict = Verdict(
+            "forgotten", f"{id} was published, but what it was cannot be told any more", _reaches(accounts)
+        )
     if verdict is None and party is not None:
         verdict = judge(id, party, accounts, silent)
-    for each in accounts:
-        each["document"] = None  # it is for servers; people have the other form
-    content = next((each["notification"] for each in accounts if each["notification"]), None)
+    servers = [{key: value for key, value in each.items() if key != "document"} for each in accounts]
     told = None if verdict is None else verdict.document()
-    return {
-        "id": id, "party": party, "notification": content, "verdict": told,
-        "servers": accounts, "silent": silent, "left_out": found["left_out"],
-    }  # fmt: skip
+    head = {"id": id, "party": party, "notification": content, "verdict": told}
+    return {**head, "servers": servers, "silent": silent, "left_out": found["left_out"]}
