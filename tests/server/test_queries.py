@@ -12,7 +12,6 @@ from palio.client import RefusedError
 from palio.codec import control
 from palio.codec.control import Answer, Query, Result
 from palio.server import queries
-from palio.server.linking import may_change_links
 from palio.server.server import Server
 from tests.client.serving import client_of, run
 from tests.server.raw import Raw, configured, serving, until
@@ -287,8 +286,31 @@ def test_only_admins_change_links_where_there_are_any() -> None:
     run(play())
 
 
-def test_where_not_everybody_is_believed_nobody_changes_links_unless_named() -> None:
+def test_where_not_everybody_is_believed_nobody_is_an_admin_unless_named() -> None:
     token = {"eva": "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaA"}
-    assert not may_change_links(configured(tokens=token), "eva")
-    assert may_change_links(configured(tokens=token, admins=["eva"]), "eva")
-    assert not may_change_links(configured(host="0.0.0.0", insecure=True), "eva")
+    assert not configured(tokens=token).is_admin("eva")
+    assert configured(tokens=token, admins=["eva"]).is_admin("eva")
+    assert not configured(host="0.0.0.0", insecure=True).is_admin("eva")
+
+
+def test_who_is_no_admin_sees_itself_alone() -> None:
+    async def play() -> None:
+        async with serving(server="rome") as rome, client_of(rome, name="otto"):
+            peer = {"name": "rome", "url": f"palio://127.0.0.1:{rome.port}"}
+            async with (
+                serving(admins=["eva"], peers=[peer]) as milan,
+                client_of(milan, name="eva") as eva,
+                client_of(milan, name="adam") as adam,
+            ):
+                await until(lambda: "rome" in milan.driver.node.links.peers)
+                for client, seen in ((eva, {"eva", "adam", "otto"}), (adam, {"adam"})):
+                    found = await client.query("network", seconds=10)
+                    assert {party["name"] for each in found["servers"] for party in each["parties"]} == seen
+                    assert sum(each["counts"]["parties"] for each in found["servers"]) == 3
+                assert [each["name"] for each in (await adam.query("status"))["parties"]] == ["adam"]
+                with pytest.raises(RefusedError, match="adam' may not do that; 'admins'") as refused:
+                    await adam.query("explain", id="milan/1/1")
+                assert refused.value.code == "not-allowed"
+                assert (await eva.query("explain", id="milan/1/1"))["verdict"]["code"] == "unknown"
+
+    run(play())

@@ -159,8 +159,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     server_tokens: dict[str, str] = {}
     """The hashed token of each server that may connect: no party can pose as one."""
     admins: tuple[Name, ...] = ()
-    """The parties that may change links while the server runs; if there are none, everybody may, but only where
-    everybody is believed and nobody from elsewhere can connect.
+    """The parties that may change links while the server runs, and see what others publish and want; if none is named,
+    everybody may, but only where everybody is believed and nobody from elsewhere can connect.
     """
     limits: dict[str, int] = {}
     guard: bool = False
@@ -192,6 +192,14 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def is_local(self) -> bool:
         """Whether only this machine can connect."""
         return is_loopback(self.host)
+
+    def is_admin(self, party: str) -> bool:
+        """Whether a party may change links and see what others publish and want.
+
+        >>> Config(server="milan").is_admin("adam"), Config(server="milan", admins=("eva",)).is_admin("adam")
+        (True, False)
+        """
+        return party in self.admins if self.admins else self.is_open and self.is_local
 
 
 def is_loopback(host: str) -> bool:

@@ -7,26 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from palio.errors import CallerError, brief
-from palio.server.config import Config, ConfigError, Peer, check_peers
+from palio.server.config import ConfigError, Peer, check_peers
 
 if TYPE_CHECKING:
     from palio.server.server import Server
 
 _NOT_IN_FILE = "it is not in the configuration file, and will be gone when the server stops"
 _IN_FILE = "it is in the configuration file, and will be back when the server reads that again"
-
-
-def may_change_links(config: Config, party: str) -> bool:
-    """Whether a party may; if nobody is named, everybody on this machine, where everybody is believed.
-
-    >>> may_change_links(Config(server="milan"), "adam")
-    True
-    >>> may_change_links(Config(server="milan", admins=("eva",)), "adam")
-    False
-    """
-    if config.admins:
-        return party in config.admins
-    return config.is_open and config.is_local
 
 
 def change(server: Server, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -15,10 +15,11 @@ import msgspec
 
 from palio.codec import control
 from palio.errors import CallerError, brief
+from palio.node.admission import NotAllowedError
 from palio.server import linking
 from palio.server.account import Account, read_question
 from palio.server.connection import Connection
-from palio.server.errors import Code
+from palio.server.errors import Code, code_of
 from palio.server.forms import AccountDocument
 from palio.server.status import status
 from palio.server.verdict import explain
@@ -116,7 +117,7 @@ class Queries:
             "link": self._link,
         }
         self._answering: dict[str, Answering] = {
-            "network": lambda _: status(server),
+            "network": lambda arguments: status(server, arguments.get("watcher", "")),
             "explain": lambda arguments: Account(server, read_question(arguments)).tell(),
         }
         """What goes round, and what this server says to it."""
@@ -136,19 +137,33 @@ class Queries:
             try:
                 subject(connection, query)
             except CallerError as error:
-                connection.refuse(query.number, Code.INVALID, str(error).partition("\n")[0])
+                connection.refuse(query.number, code_of(error), str(error).partition("\n")[0])
+
+    def _check_admin(self, connection: Connection) -> None:
+        if not self._server.config.is_admin(connection.name):
+            raise NotAllowedError(
+                f"{brief(connection.name)} may not do that; 'admins' in the configuration of the server says who may"
+            )
 
     def _status(self, connection: Connection, query: control.Query) -> None:
         _take_arguments(query)
-        connection.say(control.Result(query.number, status(self._server)))
+        connection.say(control.Result(query.number, status(self._server, self._watcher(connection))))
+
+    def _watcher(self, connection: Connection) -> str | None:
+        """Who sees only itself among the parties; None if it is an admin, and sees all."""
+        return None if self._server.config.is_admin(connection.name) else connection.name
 
     def _network(self, connection: Connection, query: control.Query) -> None:
         (seconds,) = _take_arguments(query, "seconds")
-        self._ask_all(connection, query.number, seconds, lambda given, done: self._spread("network", {}, given, done))
+        question = {"watcher": self._watcher(connection)}
+        self._ask_all(
+            connection, query.number, seconds, lambda given, done: self._spread("network", question, given, done)
+        )
 
     def _explain(self, connection: Connection, query: control.Query) -> None:
         """Ask all servers what they know of a notification; and, when it is known what it is, what a party wants."""
         id, party, seconds = _take_arguments(query, "id", "party", "seconds")
+        self._check_admin(connection)
         asked = read_question({"id": id, "party": party})
         question = {"id": str(asked.id), "party": asked.party}
 
@@ -173,10 +188,7 @@ class Queries:
         self._ask_all(connection, query.number, seconds, begin)
 
     def _link(self, connection: Connection, query: control.Query) -> None:
-        if not linking.may_change_links(self._server.config, connection.name):
-            text = f"{brief(connection.name)} may not change links; the configuration's 'admins' says who may"
-            connection.refuse(query.number, Code.NOT_ALLOWED, text)
-            return
+        self._check_admin(connection)
         connection.say(control.Result(query.number, linking.change(self._server, query.arguments)))
 
     def _ask_all(

@@ -15,11 +15,11 @@ MOST_PARTIES = 200
 MOST_LINKS = 200
 
 
-def status(server: Server) -> dict[str, Any]:
-    """All figures of a server, as they are now."""
+def status(server: Server, watcher: str | None = None) -> dict[str, Any]:
+    """All figures of a server, as they are now; of parties only those of one that watches, if there is one."""
     driver, counts = server.driver, server.counts
     node = driver.node
-    parties = _parties(server)
+    parties = _parties(server, watcher)
     links = _links(server)
     return {
         "server": server.config.server,
@@ -49,8 +49,10 @@ def status(server: Server) -> dict[str, Any]:
     }
 
 
-def _parties(server: Server) -> list[dict[str, Any]]:
-    here = [each for each in server.driver.parties.values() if isinstance(each, Connection)]
+def _parties(server: Server, watcher: str | None) -> list[dict[str, Any]]:
+    here = [
+        each for each in server.driver.parties.values() if isinstance(each, Connection) and watcher in (None, each.name)
+    ]
     chosen = nlargest(MOST_PARTIES, here, key=lambda each: (each.waiting, each.delivered, each.received))
     dropped = server.counts.dropped
     return [
