@@ -120,3 +120,38 @@ def test_after_a_restart_rates_begin_anew() -> None:
     again = _status(1, 1010, [{**eva, "deliveries": 4}])  # the party alone has connected again
     assert rates(before, again, 2.0)["per_second"]["publications"] == 5.0
     assert rates(before, again, 2.0)["parties"][0]["per_second"]["deliveries"] == 2.0
+
+
+def test_the_way_of_a_notification_is_drawn(served: Served, rome: Served) -> None:
+    assert invoke(served, "net", "link", "add", "rome", rome.url, "--wait", "30").exit_code == 0
+    with connect_sync(rome.url, name="eva") as eva, connect_sync(served.url, name="adam") as adam:
+        with eva.subscribe("x > 3", wait=True) as events:
+            adam.publish(x=5)
+            got = events.next(30)
+            assert got.envelope is not None
+            id = str(got.envelope.id)
+            shown = invoke(served, "net", "explain", id, "--party", "eva")
+            other = invoke(served, "net", "explain", "--last-of", "adam", "--party", "nobody")
+            as_json = json.loads(invoke(rome, "net", "explain", id, "--json").stdout)
+        assert shown.exit_code == 0, shown.output
+        time = r"\d\d:\d\d:\d\d\.\d{6}"
+        pattern = (
+            rf"{id}: x = 5\nmilan: published by adam at 20\d\d-\d\d-\d\dT{time}Z\n"
+            rf"└── rome: from milan at {time}\n    └── to eva at {time}\nrome sent it to eva at 20\S+Z\n"
+        )
+        assert re.fullmatch(pattern, shown.stdout), shown.stdout
+        assert other.stdout.endswith("no server knows nobody\n")
+        assert as_json["id"] == id
+        assert as_json["notification"] == {"palio": 1, "notification": {"x": 5}}
+        assert "document" not in as_json["servers"][0]
+
+
+def test_a_notification_that_nobody_knows(served: Served) -> None:
+    unknown = invoke(served, "net", "explain", "milan/1/1", "--party", "eva")
+    assert unknown.exit_code == 1
+    assert unknown.stdout.startswith("nothing is known of milan/1/1: milan was started again since")
+    refused = invoke(served, "net", "explain", "milan")
+    assert refused.exit_code == 1
+    assert "'milan' is no id of a notification" in refused.output
+    for arguments in ([], ["milan/1/1", "--last-of", "eva"]):
+        assert invoke(served, "net", "explain", *arguments).exit_code == 2

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from palio.client import Client
+from palio.client import Client, RefusedError
 from palio.codec import control, frames
 from palio.codec.control import Query, Result
 from palio.model import Notification, Trace
@@ -431,5 +431,28 @@ def test_a_server_asks_with_nonsense() -> None:
             assert "notification: " in (await other.until(Result)).document["silent"]["milan"]
             assert await other.is_served()
             await other.close()
+
+    run(play())
+
+
+def test_the_last_publication_of_a_party() -> None:
+    async def play() -> None:
+        async with (
+            serving() as server,
+            client_of(server, name="adam") as adam,
+            client_of(server, name="eva") as eva,
+        ):
+            with pytest.raises(RefusedError, match="milan remembers nothing that 'adam' has published"):
+                await eva.query("explain", last_of="adam")
+            await adam.publish(x=1)
+            await adam.publish(Notification(x=2), TRACE)
+            id = last_of(server)
+            await eva.publish(x=3)
+            found = await eva.query("explain", last_of="adam", party="eva")
+            assert found["id"] == id
+            assert found["notification"]["notification"] == {"x": 2}
+            assert found["verdict"]["code"] == "no-subscription"
+            with pytest.raises(RefusedError, match="not both"):
+                await eva.query("explain", last_of="adam", id=id)
 
     run(play())

@@ -13,8 +13,15 @@ _MOST_SHOWN = 20
 """Parties that are named below a server."""
 
 
-@click.command(epilog="Example:  palio net explain milan/1751500000000000/41 --party eva")
-@click.argument("notification", metavar="ID")
+_EPILOG = """\b
+Example:  palio net explain milan/1751500000000000/41 --party eva
+          palio net explain --last-of adam --party eva
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("notification", metavar="[ID]", required=False)
+@click.option("--last-of", metavar="NAME", help="What this party has published last at the server, in place of an ID.")
 @click.option("--party", "whom", metavar="NAME", help="Say why this party did, or did not, get it.")
 @party_options()
 @click.option(
@@ -22,15 +29,19 @@ _MOST_SHOWN = 20
     help="How long to wait for the answers of servers.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
-def explain(*, notification: str, whom: str | None, party: Party, seconds: float, as_json: bool) -> None:
+def explain(  # noqa: PLR0913 (one for each option)
+    *, notification: str | None, last_of: str | None, whom: str | None, party: Party, seconds: float, as_json: bool
+) -> None:
     """Tell the way of a notification through the network, by its ID: origin/incarnation/sequence.
 
     'palio sub --json' prints the parts of the ID in each envelope. Servers remember what came lately (history_bytes
     in their configuration). Ends with 1 if nothing is known of it.
     """
+    if (notification is None) is (last_of is None):
+        raise click.UsageError("give an ID, or --last-of and the name of a party")
+    arguments = {"id": notification, "last_of": last_of, "party": whom, "seconds": seconds}
     with connected(party) as client:
-        arguments = {"id": notification, "seconds": seconds, **({"party": whom} if whom is not None else {})}
-        found = client.query("explain", **arguments)
+        found = client.query("explain", **{name: given for name, given in arguments.items() if given is not None})
     if as_json:
         click.echo(json.dumps(found))
     else:

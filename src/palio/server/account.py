@@ -17,7 +17,7 @@ from palio.node import ports
 from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, FromPeer, LinkDown, LinkUp, Output, Request, Send
 from palio.routing import messages
 from palio.server.forms import AccountDocument, Came, Change, Delivery, LinkChange, Miss, Neighbour, PartyAccount, Reach
-from palio.server.history import History, Turn, publication
+from palio.server.history import History, Turn, publications
 
 if TYPE_CHECKING:
     from palio.server.server import Server
@@ -215,7 +215,8 @@ class Account:
     def _began(self, turn: Turn) -> None:
         """It was published here: what it is, is known from what went out of it, or else from what came in."""
         self._at = turn.time
-        found = publication(turn, self._id.sequence, self._node.settings.limits)
+        all_of_turn = publications(turn, self._node.settings.limits)
+        found = next((each for each in all_of_turn if each.sequence == self._id.sequence), None)
         party = found.party if found is not None else None
         self._came.append({"origin": "party", "name": party, "at": when(turn.time), "let_in": True})
         if found is not None:

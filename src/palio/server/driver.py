@@ -162,11 +162,16 @@ class Driver:
             for output in outputs:
                 self._take(output)
             if self.history is not None:
-                losses, self._losses, link_bytes, self.link_bytes = self._losses, [], self.link_bytes, 0
-                turn = Turn(now, first, self.node.publishing.count, batch, outputs, losses)
-                self.history.note(turn, link_bytes)
+                self._note(self.history, now, first, batch, outputs)
         except Exception as error:  # noqa: BLE001 (a fault of ours must not stop the service for all)
             self._failed(error)
+
+    def _note(self, history: History, now: int, first: int, batch: list[Input], outputs: list[Output]) -> None:
+        losses: tuple[Loss, ...] = ()
+        if self._losses:
+            losses, self._losses = tuple(self._losses), []
+        link_bytes, self.link_bytes = self.link_bytes, 0
+        history.note(Turn(now, first, self.node.publishing.count, tuple(batch), tuple(outputs), losses), link_bytes)
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:

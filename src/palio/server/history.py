@@ -9,6 +9,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from palio.codec import frames, msgpack
 from palio.errors import DecodeError
 from palio.link.frames import Data
@@ -37,7 +39,7 @@ _DECODED = 4
 NOT_CONNECTED, SLOW = "not connected", "slow"
 
 
-class Loss(NamedTuple):
+class Loss(msgspec.Struct, frozen=True, gc=False):
     """A delivery that did not leave the server."""
 
     party: str
@@ -45,21 +47,25 @@ class Loss(NamedTuple):
     output: Output
 
 
-class Turn(NamedTuple):
-    """What a node was given at a time, and what it gave."""
+class Turn(msgspec.Struct, frozen=True, gc=False):
+    """What a node was given at a time, and what it gave.
+
+    Tuples, because the collector of garbage need not look at those again and again: there are many turns.
+    """
 
     time: int
     first: int
     end: int
     """The publications that it has accepted have these numbers, from the first on and before the end."""
-    inputs: list[Input]
-    outputs: list[Output]
-    losses: list[Loss]
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+    losses: tuple[Loss, ...] = ()
 
 
 class Published(NamedTuple):
     """A publication as a party has sent it."""
 
+    sequence: int
     party: str
     document: bytes
 
@@ -94,6 +100,14 @@ class History:
         """The time from which on everything is known; None if nothing is."""
         return self.turns[0].time if self.turns else None
 
+    def last_of(self, party: str, limits: Limits) -> int | None:
+        """The number of the last publication of a party, if it is remembered."""
+        for turn in reversed(self.turns):
+            for each in reversed(publications(turn, limits)):
+                if each.party == party:
+                    return each.sequence
+        return None
+
 
 def _size_of_inputs(inputs: Iterable[Input]) -> int:
     """About how much memory is kept by what was given; none if nobody will ever ask for it."""
@@ -122,21 +136,21 @@ def _size_of_outputs(outputs: Iterable[Output]) -> int:
     return size
 
 
-def publication(turn: Turn, sequence: int, limits: Limits) -> Published | None:
-    """The publication that got a number in a turn, as it was sent; None if that cannot be told for certain.
+def publications(turn: Turn, limits: Limits) -> list[Published]:
+    """What was published in a turn, with the numbers that it got; nothing if these cannot be told for certain.
 
     Those that were refused got none: they have an answer of their own, or, if nobody wanted one, cannot be read.
     """
+    if turn.first == turn.end:
+        return []
     refused = [(each.party, each.number) for each in turn.outputs if isinstance(each, Reply) and each.problem]
-    number, found = turn.first, None
-    for party, name, document in _given(turn):
-        if (party, name) in refused and (name or not _is_readable(document, limits)):
-            refused.remove((party, name))
-            continue
-        if number == sequence:
-            found = Published(party, document)
-        number += 1
-    return found if number == turn.end else None
+    found: list[Published] = []
+    for party, number, document in _given(turn):
+        if (party, number) in refused and (number or not _is_readable(document, limits)):
+            refused.remove((party, number))
+        else:
+            found.append(Published(turn.first + len(found), party, document))
+    return found if len(found) == turn.end - turn.first else []
 
 
 def _given(turn: Turn) -> Iterator[tuple[str, int, bytes]]:

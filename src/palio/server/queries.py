@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -156,15 +157,13 @@ class Queries:
     def _network(self, connection: Connection, query: control.Query) -> None:
         (seconds,) = _take_arguments(query, "seconds")
         question = {"watcher": self._watcher(connection)}
-        self._ask_all(
-            connection, query.number, seconds, lambda given, done: self._spread("network", question, given, done)
-        )
+        self._ask_all(connection, query.number, seconds, partial(self._spread, "network", question))
 
     def _explain(self, connection: Connection, query: control.Query) -> None:
         """Ask all servers what they know of a notification; and, when it is known what it is, what a party wants."""
-        id, party, seconds = _take_arguments(query, "id", "party", "seconds")
+        id, publisher, party, seconds = _take_arguments(query, "id", "last_of", "party", "seconds")
         self._check_admin(connection)
-        asked = read_question({"id": id, "party": party})
+        asked = read_question({"id": id if publisher is None else self._last_of(id, publisher), "party": party})
         question = {"id": str(asked.id), "party": asked.party}
 
         def begin(given: float, done: Callable[[Document], None]) -> None:
@@ -186,6 +185,17 @@ class Queries:
             self._spread("explain", question, given / 2 if asked.party is not None else given, found)
 
         self._ask_all(connection, query.number, seconds, begin)
+
+    def _last_of(self, id: object, publisher: object) -> str:
+        """The id of what a party has published last, at this server."""
+        if id is not None or not isinstance(publisher, str):
+            raise CallerError("give the id of a notification, or last_of and the name of a party, not both")
+        driver = self._server.driver
+        settings = driver.node.settings
+        sequence = driver.history.last_of(publisher, settings.limits) if driver.history is not None else None
+        if sequence is None:
+            raise CallerError(f"{settings.server} remembers nothing that {brief(publisher)} has published here")
+        return f"{settings.server}/{settings.incarnation}/{sequence}"
 
     def _link(self, connection: Connection, query: control.Query) -> None:
         self._check_admin(connection)
