@@ -456,3 +456,32 @@ def test_the_last_publication_of_a_party() -> None:
                 await eva.query("explain", last_of="adam", id=id)
 
     run(play())
+
+
+def test_long_notifications_are_told_without_their_payload() -> None:
+    """Beyond the usual limits, which servers of a network may have raised; the payload is nobody's business."""
+
+    async def play() -> None:
+        limits = {"value_bytes": 1_000_000}
+        async with (
+            serving(limits=limits) as milan,
+            serving(server="rome", limits=limits, peers=[peer_of(milan)]) as rome,
+        ):
+            await until(lambda: "rome" in milan.driver.node.links.peers)
+            async with client_of(milan, name="adam") as adam, client_of(rome, name="eva") as eva:
+                raw = await Raw.party(rome, "reader")
+                await raw.subscribe("x any", wait=True)
+                await until(lambda: len(milan.driver.node.router.subscriptions) == 1)
+                content = Notification(x=5, body="y" * 500_000)
+                await adam.publish(content.with_payload(b"secret"))
+                await until(lambda: rome.driver.deliveries == 1)
+                for client in (adam, eva):
+                    found = await ask(client, last_of(milan), "reader")
+                    assert found["verdict"]["code"] == "delivered"
+                    assert found["notification"]["notification"] == {"body": content["body"], "x": 5}
+                    assert "payload" not in found["notification"]
+                    assert len(found["servers"]) == 2
+                assert not milan.queries._asked
+                await raw.close()
+
+    run(play())

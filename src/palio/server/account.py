@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
-from palio.codec import frames, json, msgpack
+from palio.codec import frames, msgpack
 from palio.errors import CallerError, DecodeError, brief
 from palio.link.frames import Data
-from palio.model import Filter, Notification, NotificationId, Pattern
+from palio.model import Filter, Limits, Notification, NotificationId, Pattern
 from palio.node import ports
 from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, FromPeer, LinkDown, LinkUp, Output, Request, Send
 from palio.routing import messages
@@ -27,6 +27,7 @@ MOST_NAMED = 200
 MOST_FILTERS = 10
 """Filters of a party that are gone through, those first that miss by least."""
 MOST_CHANGES = 20
+MOST_DOCUMENT = 1 << 16
 _FRAME = Struct(">IBH")
 
 
@@ -52,13 +53,13 @@ def read_id(text: object) -> NotificationId:
     raise CallerError(f"{brief(text)} is no id of a notification; one looks like milan/1751500000000000/41")
 
 
-def read_question(arguments: dict[str, Any]) -> Asked:
+def read_question(arguments: dict[str, Any], limits: Limits) -> Asked:
     """What is asked, from the arguments of a query."""
     party, document = arguments.get("party"), arguments.get("notification")
     if party is not None and (not isinstance(party, str) or not party):
         raise CallerError(f"party: {brief(party)} is no name")
     try:
-        content = None if document is None else msgpack.decode(Notification, document)
+        content = None if document is None else msgpack.decode(Notification, document, limits)
     except DecodeError as error:
         raise CallerError(f"notification: {error}") from error
     return Asked(read_id(arguments.get("id")), party, content)
@@ -104,8 +105,7 @@ class Account:
         """All that there is to tell."""
         for turn in self._history.turns:
             self._look_at(turn)
-        message, node, content = self._message, self._node, self._asked.notification
-        notification = message.notification if message is not None else None
+        node, content = self._node, self._asked.notification
         return {
             "server": node.settings.server,
             "architecture": node.settings.architecture,
@@ -117,14 +117,20 @@ class Account:
             "delivered_left_out": max(0, len(self._delivered) - MOST_NAMED),
             "lost": _first(self._lost, self._asked.party),
             "lost_left_out": max(0, len(self._lost) - MOST_NAMED),
-            "notification": None if notification is None else _content(notification),
-            "document": None if notification is None else msgpack.encode(notification),
+            "document": self._document() if content is None else None,
             "links": [{"to": peer, "latency": node.links.latency(peer)} for peer in node.links.peers],
             "would_go_to": [] if content is None else self._would_go_to(),
             "neighbours": [] if content is None else [*self._neighbours(content)],
             "advertised": None if content is None else self._is_advertised(content),
             "party": None if content is None else self._party(self._asked.party or "", content),
         }
+
+    def _document(self) -> bytes | None:
+        """Its attributes; if they are long, only where it was published, so that not all send the same."""
+        if self._message is None:
+            return None
+        document = msgpack.encode(Notification(self._message.notification))
+        return document if self._source is None or len(document) <= MOST_DOCUMENT else None
 
     def _reach(self) -> Reach:
         since = self._history.since
@@ -322,11 +328,6 @@ def _nearest(filters: tuple[Filter, ...], content: Notification) -> list[Miss]:
         }
         for _, text, why in missing[:MOST_FILTERS]
     ]
-
-
-def _content(notification: Notification) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.json.decode(json.encode(notification))
-    return found
 
 
 def _id_of(notification: Notification) -> NotificationId | None:

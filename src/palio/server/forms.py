@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Literal, TypedDict
 
 Time = str
 """As ``2026-07-02T19:30:00.000000Z``: earlier times are lesser texts."""
@@ -119,9 +119,8 @@ class AccountDocument(TypedDict):
     delivered_left_out: int
     lost: list[Delivery]
     lost_left_out: int
-    notification: dict[str, Any] | None
     document: bytes | None
-    """The same as bytes, for servers that have not seen it."""
+    """Its attributes, for servers that have not seen it."""
     links: list[Link]
     would_go_to: list[str]
     """The neighbours that would get it now."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from palio.codec import control
+from palio.codec import control, msgpack
 from palio.errors import CallerError, brief
+from palio.model import Limits
 from palio.node.admission import NotAllowedError
 from palio.server import linking
 from palio.server.account import Account, read_question
@@ -23,7 +24,7 @@ from palio.server.connection import Connection
 from palio.server.errors import Code, code_of
 from palio.server.forms import AccountDocument
 from palio.server.status import status
-from palio.server.verdict import explain
+from palio.server.verdict import content_of, explain
 
 if TYPE_CHECKING:
     from palio.server.server import Server
@@ -119,7 +120,7 @@ class Queries:
         }
         self._answering: dict[str, Answering] = {
             "network": lambda arguments: status(server, arguments.get("watcher", "")),
-            "explain": lambda arguments: Account(server, read_question(arguments)).tell(),
+            "explain": lambda arguments: Account(server, read_question(arguments, self._limits)).tell(),
         }
         """What goes round, and what this server says to it."""
 
@@ -163,28 +164,32 @@ class Queries:
         """Ask all servers what they know of a notification; and, when it is known what it is, what a party wants."""
         id, publisher, party, seconds = _take_arguments(query, "id", "last_of", "party", "seconds")
         self._check_admin(connection)
-        asked = read_question({"id": id if publisher is None else self._last_of(id, publisher), "party": party})
+        given_id = id if publisher is None else self._last_of(id, publisher)
+        asked = read_question({"id": given_id, "party": party}, self._limits)
         question = {"id": str(asked.id), "party": asked.party}
 
         def begin(given: float, done: Callable[[Document], None]) -> None:
             end = self._server.loop.time() + given
 
             def found(first: Document) -> None:
-                document = next((each["document"] for each in first["servers"] if each.get("document")), None)
-                left = max(end - self._server.loop.time(), _LEAST_SECONDS)
-                if document is None or asked.party is None:
-                    done(explain(str(asked.id), asked.party, first))
+                content = content_of(first["servers"], self._limits)
+                if content is None or asked.party is None:
+                    done(explain(str(asked.id), asked.party, content, first))
                     return
                 self._spread(
                     "explain",
-                    {**question, "notification": document},
-                    left,
-                    lambda second: done(explain(str(asked.id), asked.party, second)),
+                    {**question, "notification": msgpack.encode(content)},
+                    max(end - self._server.loop.time(), _LEAST_SECONDS),
+                    lambda second: done(explain(str(asked.id), asked.party, content, second)),
                 )
 
             self._spread("explain", question, given / 2 if asked.party is not None else given, found)
 
         self._ask_all(connection, query.number, seconds, begin)
+
+    @property
+    def _limits(self) -> Limits:
+        return self._server.config.model_limits
 
     def _last_of(self, id: object, publisher: object) -> str:
         """The id of what a party has published last, at this server."""

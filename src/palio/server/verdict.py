@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import msgspec
+
+from palio.codec import json, msgpack
+from palio.errors import DecodeError
+from palio.model import Limits, Notification
 from palio.routing.paths import Graph
 from palio.server.forms import AccountDocument, PartyAccount
 
@@ -252,19 +258,27 @@ _WEIGHT = {"no-subscription": -2, "no-match": -1}
 """If a party is known at several servers, the one counts where it is nearest to getting something."""
 
 
-def explain(id: str, party: str | None, found: Document) -> Document:
+def explain(id: str, party: str | None, content: Notification | None, found: Document) -> Document:
     """All that servers know of a notification, and what follows from it."""
     accounts: list[AccountDocument] = found["servers"]
     silent: dict[str, str] = found["silent"]
-    content = next((each["notification"] for each in accounts if each["notification"]), None)
     verdict = judge_id(id, accounts, silent)
     if verdict is None and content is None:
-        verdict = Verdict(
-            "forgotten", f"{id} was published, but what it was cannot be told any more", _reaches(accounts)
-        )
+        text = f"{id} was published, but what it was cannot be told any more"
+        verdict = Verdict("forgotten", text, _reaches(accounts))
     if verdict is None and party is not None:
         verdict = judge(id, party, accounts, silent)
     servers = [{key: value for key, value in each.items() if key != "document"} for each in accounts]
     told = None if verdict is None else verdict.document()
-    head = {"id": id, "party": party, "notification": content, "verdict": told}
+    document = None if content is None else msgspec.json.decode(json.encode(content))
+    head = {"id": id, "party": party, "notification": document, "verdict": told}
     return {**head, "servers": servers, "silent": silent, "left_out": found["left_out"]}
+
+
+def content_of(accounts: Iterable[AccountDocument], limits: Limits) -> Notification | None:
+    """What the notification is, as the first server says that knows it."""
+    for each in accounts:
+        if each["document"] is not None:
+            with suppress(DecodeError):
+                return msgpack.decode(Notification, each["document"], limits)
+    return None
