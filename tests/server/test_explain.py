@@ -485,3 +485,63 @@ def test_long_notifications_are_told_without_their_payload() -> None:
                 await raw.close()
 
     run(play())
+
+
+def test_a_neighbour_to_which_no_link_can_be() -> None:
+    """There is a connection, over which questions go, and no link, for the networks are of different kinds."""
+
+    async def play() -> None:
+        async with serving() as milan, serving(server="rome", architecture="aa", peers=[peer_of(milan)]) as rome:
+            await until(lambda: "milan" in rome.peers.reasons)
+            async with client_of(milan, name="adam") as adam, client_of(rome, name="eva") as eva:
+                await eva.subscribe("x any")
+                await adam.publish(x=5)
+                told = await verdict(adam, last_of(milan), "eva")
+                assert (told["code"], told["text"]) == (
+                    "link-down",
+                    "it got as far as milan on its way to rome: there is no link to rome",
+                )
+                (link,) = (await eva.query("status"))["links"]
+                assert (link["state"], link["reason"]) == ("down", "milan is as, and rome is aa")
+
+    run(play())
+
+
+def test_a_party_behind_a_server_that_does_not_answer() -> None:
+    async def play() -> None:
+        async with serving() as milan, client_of(milan, name="adam") as adam:
+            async with serving(server="rome", peers=[peer_of(milan)]):
+                await until(lambda: "rome" in milan.driver.node.links.peers)
+                await adam.publish(x=5)
+            await until(lambda: "rome" not in milan.driver.peers)
+            milan.peers.add(configured("x", peers=[{"name": "bari", "url": "palio://127.0.0.1:1"}]).peers[0])
+            told = await verdict(adam, last_of(milan), "eva")
+            assert (told["code"], told["text"]) == ("unknown-party", "no server knows eva")
+            assert "bari could not be asked: milan has no connection to it" in told["details"]
+
+    run(play())
+
+
+def test_what_a_guarded_server_has_refused_in_the_same_block() -> None:
+    """Nobody was told which of them it was; but what went out says what it is."""
+
+    async def play() -> None:
+        async with serving(guard=True) as server, client_of(server, name="eva") as eva:
+            party = await Raw.party(server, "adam")
+            assert (await party.ask("advertise", "x any", "advertisement")).code == ""
+            party.send(frames.publish(Notification(y=1)) + frames.publish(Notification(x=2)))
+            await until(lambda: server.driver.node.publishing.count == 1)
+            told = (await ask(eva, last_of(server)))["verdict"]
+            assert told["code"] == "forgotten"
+            assert "what it was cannot be told any more" in told["text"]
+            await eva.subscribe("x any")
+            party.send(frames.publish(Notification(y=1)) + frames.publish(Notification(x=4), 8))
+            while await party.until(int) != 8:
+                pass
+            told = await ask(eva, last_of(server), "eva")
+            assert told["notification"]["notification"] == {"x": 4}
+            assert told["servers"][0]["came"][0]["name"] == "adam"
+            assert told["verdict"]["code"] == "delivered"
+            await party.close()
+
+    run(play())

@@ -139,7 +139,7 @@ def _table_of_links(links: list[dict[str, Any]]) -> Table:
 
 @net.group()
 def link() -> None:
-    """Add or remove a neighbour of the server that one is connected to, while it runs."""
+    """Add or remove links of a server while it runs."""
 
 
 @link.command(epilog="Example:  palio net link add rome palio://127.0.0.1:7401")

@@ -32,10 +32,10 @@ Example:  palio net explain milan/1751500000000000/41 --party eva
 def explain(  # noqa: PLR0913 (one for each option)
     *, notification: str | None, last_of: str | None, whom: str | None, party: Party, seconds: float, as_json: bool
 ) -> None:
-    """Tell the way of a notification through the network, by its ID: origin/incarnation/sequence.
+    """Tell the way of a notification, and why a party got it or not.
 
-    'palio sub --json' prints the parts of the ID in each envelope. Servers remember what came lately (history_bytes
-    in their configuration). Ends with 1 if nothing is known of it.
+    The ID is origin/incarnation/sequence; 'palio sub --json' prints these in each envelope. Servers remember what came
+    lately (history_bytes in their configuration). Ends with 1 if nothing is known of it.
     """
     if (notification is None) is (last_of is None):
         raise click.UsageError("give an ID, or --last-of and the name of a party")

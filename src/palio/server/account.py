@@ -219,16 +219,28 @@ class Account:
             (self._lost if lost else self._delivered).setdefault(party, told)
 
     def _began(self, turn: Turn) -> None:
-        """It was published here: what it is, is known from what went out of it, or else from what came in."""
+        """It was published here: what it is, is known from what came in, or else from what went out of it."""
         self._at = turn.time
-        all_of_turn = publications(turn, self._node.settings.limits)
-        found = next((each for each in all_of_turn if each.sequence == self._id.sequence), None)
-        party = found.party if found is not None else None
+        party, notification = None, self._seen_in(turn)
+        for each in publications(turn, self._node.settings.limits):
+            if each.sequence == self._id.sequence:
+                party = each.party
+                notification = msgpack.decode(Notification, each.document, self._node.settings.limits)
+        if party is None and notification is not None and notification.envelope is not None:
+            party = notification.envelope.publisher
         self._came.append({"origin": "party", "name": party, "at": when(turn.time), "let_in": True})
-        if found is not None:
-            self._message = messages.Publish(
-                msgpack.decode(Notification, found.document, self._node.settings.limits), self._node.settings.server
-            )
+        if notification is not None:
+            self._message = messages.Publish(notification)
+
+    def _seen_in(self, turn: Turn) -> Notification | None:
+        for output in turn.outputs:
+            if isinstance(output, Deliver) and _id_of(output.notification) == self._id:
+                return output.notification
+            if isinstance(output, Send) and isinstance(output.frame, Data):
+                for message in output.frame.messages:
+                    if isinstance(message, messages.Publish) and _id_of(message.notification) == self._id:
+                        return message.notification
+        return None
 
     def _arrived(self, turn: Turn, peer: str, message: messages.Publish | messages.Element) -> None:
         border = self._node.neighbours.borders.get(peer)
@@ -256,8 +268,7 @@ class Account:
         router = self._node.router
         if self._message is None or (self._source is not None and self._source not in router.peers):
             return []
-        begun = self._message if self._source is not None else messages.Publish(self._message.notification)
-        passed = router.admit(begun, self._source)
+        passed = router.admit(self._message, self._source)
         return [] if passed is None else list(router.route(passed, self._source).peers)
 
     def _neighbours(self, content: Notification) -> Iterator[Neighbour]:
