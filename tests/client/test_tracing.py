@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -243,3 +245,12 @@ def test_what_is_one() -> None:
     assert Trace.parse(TRACE.parent + " " + "x" * (511 - len(TRACE.parent))).state[0] == "x"
     later = "01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more"
     assert Trace.parse(later).headers == {"traceparent": later}
+
+
+def test_the_client_does_without_opentelemetry() -> None:
+    code = (
+        "import sys; sys.modules['opentelemetry'] = None\n"
+        "from palio.client.tracing import current_trace\n"
+        "assert current_trace() is None\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0

@@ -112,7 +112,7 @@ def test_the_nearest_filters_come_first_and_are_bounded() -> None:
             assert len(told["details"]) == 11
             assert told["details"][0] == 'x = "5": x = "5" fails: x is a value of type integer, not string'
             assert told["details"][1] == 'y = 0 and z = "a" and x = 5: y = 0 fails: y is missing'
-            assert told["details"][-1] == "and 6 filters more"
+            assert told["details"][-1] == "and 6 more"
 
     run(play())
 
@@ -136,6 +136,12 @@ def test_subscriptions_before_and_after() -> None:
             assert told["code"] == "unsubscribed"
             assert "had unsubscribed from x > 3 at 20" in told["text"]
             assert (await verdict(eva, last_of(server, 2), "eva"))["code"] == "delivered"
+            again = await eva.subscribe("x > 3")
+            await eva.publish(x=8)
+            await anext(again)
+            await eva.unsubscribe("x > 3")
+            assert (await verdict(eva, last_of(server), "eva"))["code"] == "delivered"
+            assert (await verdict(eva, last_of(server, 2), "eva"))["code"] == "unsubscribed"
 
     run(play())
 
@@ -173,7 +179,7 @@ def test_sequences() -> None:
                 assert told["text"].endswith(", as part of a sequence")
             await eva.publish(x=3)
             told = await verdict(eva, last_of(server), "eva")
-            assert told["details"] == ["and 1 patterns, no filter of which matches it"]
+            assert told["details"] == ["and a pattern, no filter of which matches it"]
 
     run(play())
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import pytest
 
@@ -19,11 +20,13 @@ ARCHITECTURES = ["hs", "as", "aa", "nf", "gs", "ga"]
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports that nobody listens on; below those that systems give to connections, which would take them meanwhile."""
+    found: dict[int, None] = {}
+    while len(found) < count:
+        port = random.randrange(12_000, 32_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            found[port] = None
+    return list(found)
 
 
 async def kill(server: Server) -> None:

@@ -157,6 +157,7 @@ def test_what_makes_no_sense_is_refused_and_harms_nobody(subject: str, arguments
                 await client.query(subject, **arguments)
             assert refused.value.code == "invalid"
             assert problem in str(refused.value)
+            assert not server.queries._asked
             assert (await client.query("status"))["server"] == "milan"
 
     run(play())

@@ -214,6 +214,7 @@ class Queries:
         begin: Callable[[float, Callable[[Document], None]], None],
     ) -> None:
         """Answer a party when a question has gone round."""
+        given = _checked_seconds(seconds)
         self._asked[connection] += 1
 
         def done(document: Document) -> None:
@@ -222,7 +223,7 @@ class Queries:
                 del self._asked[connection]
             connection.say(control.Result(number, document))
 
-        begin(_checked_seconds(seconds), done)
+        begin(given, done)
 
     # -- how questions get round ---------------------------------------------------------------------------------------
 

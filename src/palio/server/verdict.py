@@ -106,31 +106,30 @@ class _Case:
         """Whether the party wanted it where it is known; and if so, why it did not get it."""
         server = home["server"]
         arrived = home["came"][0]["at"] if home["came"] else self._began()
-        changes = [each for each in party["changes"] if each["did"] == "subscribe"]
-        cancelled = [each for each in party["changes"] if each["did"] == "unsubscribe" and each["at"] <= arrived]
         wanted = [*party["matching"], *party["matching_patterns"]]
-        if not wanted:
-            if cancelled:
-                last = cancelled[-1]
-                text = f"{self._party} had unsubscribed from {last['filter']} at {last['at']}, before it came"
-                return Verdict("unsubscribed", text)
+        before = [each for each in party["changes"] if each["at"] <= arrived]
+        if not wanted and before and before[-1]["did"] == "unsubscribe":
+            last = before[-1]
+            text = f"{self._party} had unsubscribed from {last['filter']} at {last['at']}, before it came"
+            return Verdict("unsubscribed", text)
+        if not wanted and not party["changes"]:
             return self._does_not_match(party, server)
-        begun = [each for each in changes if each["filter"] in wanted]
-        if begun and all(each["at"] > arrived for each in begun) and {each["filter"] for each in begun} >= set(wanted):
-            first = begun[0]
-            text = f"{self._party} subscribed to {first['filter']} only at {first['at']}; it came at {arrived}"
+        begun = {each["filter"]: each["at"] for each in reversed(party["changes"]) if each["did"] == "subscribe"}
+        if wanted and all(begun.get(each, "") > arrived for each in wanted):
+            first = min(wanted, key=begun.__getitem__)
+            text = f"{self._party} subscribed to {first} only at {begun[first]}; it came at {arrived}"
             return Verdict("subscribed-later", text)
         if not home["came"]:
             return self._did_not_arrive(home)
         came = home["came"][0]
         if not came["let_in"]:
             return self._stopped_by_imports(home, came["name"])
-        if not party["matching"]:
+        if wanted and not party["matching"]:
             return Verdict(
                 "sequence", f"{self._party} wants sequences, and none with it was complete at {server}",
                 tuple(f"pattern: {each}" for each in party["matching_patterns"]),
             )  # fmt: skip
-        text = f"it came to {server} at {came['at']} and {self._party} wants it now; whether it did then is not known"
+        text = f"it came to {server} at {came['at']}; whether {self._party} wanted it then is not known any more"
         return Verdict("unclear", text, _reaches([home]))
 
     def _began(self) -> str:
@@ -147,9 +146,10 @@ class _Case:
             details.append(f"{each['filter']}: {fails}")
         more = party["filters"] - len(party["missing"])
         if more > 0:
-            details.append(f"and {more:,} filters more")
+            details.append(f"and {more:,} more")
         if party["patterns"]:
-            details.append(f"and {party['patterns']:,} patterns, no filter of which matches it")
+            patterns = "a pattern" if party["patterns"] == 1 else f"{party['patterns']:,} patterns"
+            details.append(f"and {patterns}, no filter of which matches it")
         return Verdict("no-match", f"no filter of {self._party} at {server} matches it", tuple(details))
 
     # -- where it stopped ----------------------------------------------------------------------------------------------
