@@ -558,13 +558,13 @@ def test_a_server_on_the_way_that_remembers_nothing() -> None:
         async with serving() as milan, serving(server="rome", history_bytes=0, peers=[peer_of(milan)]) as rome:
             await until(lambda: "rome" in milan.driver.node.links.peers)
             async with client_of(milan, name="adam") as adam, client_of(rome, name="eva") as eva:
-                async with eva.subscribe("x any", wait=True) as events:
-                    await until(lambda: len(milan.driver.node.router.subscriptions) == 1)
-                    await adam.publish(x=5)
-                    await anext(events)
-                    told = await verdict(adam, last_of(milan), "eva")
-                    assert told["code"] == "forgotten"
-                    assert "milan sent it to rome at 20" in told["text"]
-                    assert told["details"] == ["rome remembers nothing: history_bytes is 0"]
+                events = await eva.subscribe("x any", wait=True)
+                await until(lambda: len(milan.driver.node.router.subscriptions) == 1)
+                await adam.publish(x=5)
+                await anext(events)
+                told = await verdict(adam, last_of(milan), "eva")
+                assert told["code"] == "forgotten"
+                assert "milan sent it to rome at 20" in told["text"]
+                assert told["details"] == ["rome remembers nothing: history_bytes is 0"]
 
     run(play())
