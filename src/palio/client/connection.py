@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol, cast
 
 from palio import _core
@@ -245,11 +245,19 @@ class Connection(asyncio.Protocol):
             if self._number not in self._asked:
                 return self._number
 
-    def ask(self, operation: str, subject: control.Subject, *, wait: bool = False) -> asyncio.Future[None]:
+    def ask(
+        self,
+        operation: str,
+        subject: control.Subject,
+        *,
+        wait: bool = False,
+        instead: Iterable[control.Subject] = (),
+    ) -> asyncio.Future[None]:
         """Ask for something; the answer will come."""
         kind, document = control.document(subject)
         number, answer = self._expect()
-        self._put(control.encode(Ask(number, operation, kind, document, wait)))
+        others = tuple(map(control.document, instead))
+        self._put(control.encode(Ask(number, operation, kind, document, wait, instead=others)))
         return answer
 
     def _expect(self) -> tuple[int, asyncio.Future[Any]]:
@@ -338,11 +346,11 @@ class Connection(asyncio.Protocol):
         self._put(control.encode(Ping(0)))
         self._alarm = self._loop.call_later(self._settings.ping_interval, self._look)
 
-    def close(self) -> None:
-        """Say goodbye, and end the connection when all is written."""
+    def close(self, *, for_good: bool = False) -> None:
+        """Say goodbye, and end the connection when all is written; the server forgets a party that goes for good."""
         if not self._transport.is_closing():
             self._reason = self._reason or ConnectionLostError("the client was closed", "closed")
-            self._out.append(control.encode(Goodbye("", "")))
+            self._out.append(control.encode(Goodbye(control.LEFT if for_good else "", "")))
             self._flush()
             self._transport.close()
 
