@@ -287,3 +287,13 @@ def test_what_waits_is_sent_at_once_when_the_way_is_there_again() -> None:
     session.hasten(now)
     assert session.frames(now) == [Data(STAMP, 0, tuple(numbered(0)), 0)]
     assert session.deadline <= now + 2 * SETTINGS.retransmit
+
+
+def test_half_a_window_is_acknowledged_at_once() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.receive(Data(STAMP, 0, tuple(numbered(0)), 0), 0)
+    assert not session.is_due(0)
+    session.receive(Data(STAMP, 1, tuple(numbered(1)), 0), 0)
+    assert session.frames(0) == [Data(STAMP, 0, (), 2)]
+    session.receive(Data(STAMP, 2, tuple(numbered(2)), 0), 0)
+    assert not session.is_due(0)

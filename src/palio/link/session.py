@@ -24,10 +24,10 @@ class LinkSettings(msgspec.Struct, frozen=True):
     most_patience: int = 6_400_000
     """So long at most."""
     acknowledge: int = 20_000
-    """An acknowledgement waits so long for messages that could carry it."""
-    window: int = 256
+    """An acknowledgement waits so long for messages that could carry it, or until half a window has come."""
+    window: int = 1_024
     """Messages that are on their way at the same time; others wait."""
-    frame: int = 64
+    frame: int = 128
     """Messages in one frame."""
     full: int = 4_096
     """With so many messages waiting, whoever brings more is held back."""
@@ -64,6 +64,7 @@ class Session:
         "_resend_at",
         "_sent",
         "_settings",
+        "_told",
         "base",
         "expected",
         "has_room",
@@ -90,6 +91,8 @@ class Session:
         """Whether the other end has said that it has no room."""
         self._sent = 0
         """So many of the outbox are on their way."""
+        self._told = expected
+        """The number that the other end was last told to be expected."""
         self._patience = settings.retransmit
         self._resend_at: int | None = None
         self._acknowledge_at: int | None = None
@@ -164,6 +167,8 @@ class Session:
             return ()
         fresh = messages[known:] if known else messages
         self.expected += len(fresh)
+        if 2 * (self.expected - self._told) >= self._settings.window:
+            self._acknowledge_at = now  # else who sends much would have to wait
         return fresh
 
     def _acknowledged(self, expected: int, now: int) -> None:
@@ -193,10 +198,10 @@ class Session:
             self._resend_at = now + self._patience
         most = min(most, len(self._outbox))
         if self._sent < most:
-            self._acknowledge_at = None
+            self._acknowledge_at, self._told = None, self.expected
             return self._fresh(most)
         if self._acknowledge_at is not None and now >= self._acknowledge_at:
-            self._acknowledge_at = None
+            self._acknowledge_at, self._told = None, self.expected
             return [Data(self.stamp, self.base, (), self.expected, self.has_room)]
         return []
 
