@@ -53,6 +53,8 @@ class Welcome(Control, frozen=True, array_like=True, forbid_unknown_fields=True)
     incarnation: int
     frame_bytes: int
     """Frames that are longer are refused."""
+    limits: dict[str, int] = {}
+    """What a notification or a filter may be, where that is not as usual."""
 
 
 class Goodbye(Control, frozen=True, array_like=True, forbid_unknown_fields=True):

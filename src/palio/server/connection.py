@@ -187,7 +187,8 @@ class Connection(asyncio.Protocol):
         """Whoever it is, it may be here."""
         self.is_open = True
         node = self._server.driver.node.settings
-        self.say(control.Welcome(version, node.server, node.incarnation, self._most_bytes()))
+        limits = self._server.config.limits
+        self.say(control.Welcome(version, node.server, node.incarnation, self._most_bytes(), limits))
 
     def _controlled(self, frame: control.Control) -> None:
         match frame:
