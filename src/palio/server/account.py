@@ -204,12 +204,20 @@ class Account:
                 wishes.append(told)
 
     def _requested(self, time: int, request: Request) -> None:
-        operation, content = request.operation, self._asked.notification
-        if content is not None and isinstance(operation, ports.Subscribe | ports.Unsubscribe):
-            wanted = operation.filter
-            parts = wanted.filters if isinstance(wanted, Pattern) else (wanted,)
-            if any(each.matches(content) for each in parts):
-                self._changes.append(_change(time, isinstance(operation, ports.Subscribe), str(wanted)))
+        """The party has begun or ceased to want something, or something else instead."""
+        operation = request.operation
+        if isinstance(operation, ports.Subscribe):
+            self._note_wish(time, operation.filter, is_wish=True)
+        elif isinstance(operation, ports.Unsubscribe):
+            self._note_wish(time, operation.filter, is_wish=False)
+            for wanted in operation.instead:
+                self._note_wish(time, wanted, is_wish=True)
+
+    def _note_wish(self, time: int, wanted: Filter | Pattern, *, is_wish: bool) -> None:
+        content = self._asked.notification
+        parts = wanted.filters if isinstance(wanted, Pattern) else (wanted,)
+        if content is not None and any(each.matches(content) for each in parts):
+            self._changes.append(_change(time, is_wish, str(wanted)))
 
     def _note_deliveries(self, turn: Turn, output: Output) -> None:
         for party, form in self._deliveries(output):
