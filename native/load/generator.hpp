@@ -184,7 +184,7 @@ class Generator {
     const size_t size = std::min(traffic_.ends[(last - 1) % block] - place_, write_bytes);
     const ssize_t written = ::send(sockets_[0], traffic_.bytes.data() + place_, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (written < 0) {
-      if (errno != EAGAIN && errno != EINTR) fail("the broker has closed the connection that publishes");
+      if (errno != EAGAIN && errno != EINTR) throw Failure("the broker has closed the connection that publishes");
       set_full(true);
       return;
     }
@@ -234,8 +234,7 @@ class Generator {
     uint8_t* data = buffer_.data() + Counter::most_rest;
     const ssize_t size = recv(sockets_[number], data, read_bytes, MSG_DONTWAIT);
     if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
-    if (size < 0) fail("the broker has closed a connection");
-    if (size == 0) throw Failure("the broker has closed a connection");
+    if (size <= 0) throw Failure("the broker has closed a connection");
     const uint64_t before = received_;
     if (latencies == nullptr) {
       counters_[number].feed(data, static_cast<size_t>(size), [&](const uint8_t*) { ++received_; });

@@ -19,7 +19,7 @@ from palio.bench import _load
 from palio.bench.broker import cases
 from palio.bench.broker.cases import Case
 from palio.bench.broker.kinds import KINDS, Broker
-from palio.bench.broker.processes import BrokerError, Running, running
+from palio.bench.broker.processes import BrokerError, Running, ended_by_signal, running
 from palio.bench.report import Figure, Report
 
 BROKERS = [kind.name for kind in KINDS]
@@ -71,7 +71,7 @@ def run(brokers: Sequence[str], parts: Sequence[str], pace: Pace, progress: Call
         if reason is not None:
             notes.append(f"{kind.name}: left out, {reason}")
             continue
-        with _started(kind) as processes:
+        with ended_by_signal(), _started(kind) as processes:
             if "idle" in parts and kind.has_idle:  # at first, for it is measured by what is new
                 progress(f"{kind.name}, idle connections")
                 results.append(_idle(kind, processes, pace.idle))
@@ -95,7 +95,7 @@ def _cases(pace: Pace) -> dict[str, Case]:
 def _row(case: str, kind: Broker, **figures: Figure) -> dict[str, Figure]:
     keys = (
         *("parties", "filters", "payload_bytes", "in_flight", "messages_per_second", "deliveries_per_second"),
-        *("p50_us", "p99_us", "connections", "bytes_per_connection"),
+        *("processor_us", "p50_us", "p99_us", "connections", "bytes_per_connection"),
     )
     return {"case": case, "broker": kind.name, "version": kind.version(), **{key: figures.get(key) for key in keys}}
 
@@ -126,19 +126,21 @@ def _measured(kind: Broker, processes: Running, case: Case, pace: Pace, notes: l
         sockets = [connect("publisher"), *parties]
         made = cases.traffic(case, kind, understood[:known])
         generator = _load.Generator(kind.protocol, [each.fileno() for each in sockets], *made)
-        row = _figures(generator, kind, case, pace)
+        row = _figures(generator, kind, case, pace, processes)
         kind.leave(parties)
     if row["p50_us"] is None:
         notes.append(f"{kind.name}, {case.name}: does not keep up with {PACE_PER_SECOND:,} messages a second")
     return row | {"filters": known}
 
 
-def _figures(generator: _load.Generator, kind: Broker, case: Case, pace: Pace) -> dict[str, Figure]:
+def _figures(generator: _load.Generator, kind: Broker, case: Case, pace: Pace, processes: Running) -> dict[str, Figure]:
     def flood(seconds: float) -> Outcome:
         return _complete(generator.flood(seconds, case.in_flight, _PATIENCE), kind, case)
 
     flood(pace.flood_seconds / 4)  # to become warm
+    spent = processes.processor_seconds()
     floods = [flood(pace.flood_seconds) for _ in range(pace.rounds)]
+    spent = processes.processor_seconds() - spent
     paced = _complete(generator.pace(PACE_PER_SECOND, pace.paced_seconds, _MOST_BEHIND, _PATIENCE), kind, case)
     return _row(
         case.name,
@@ -148,6 +150,7 @@ def _figures(generator: _load.Generator, kind: Broker, case: Case, pace: Pace) -
         in_flight=case.in_flight,
         messages_per_second=statistics.median(each.sent / each.seconds for each in floods),
         deliveries_per_second=statistics.median(each.received / each.seconds for each in floods),
+        processor_us=spent * 1e6 / sum(each.sent for each in floods),
         p50_us=paced.p50_us if paced.kept_up else None,
         p99_us=paced.p99_us if paced.kept_up else None,
     )

@@ -13,6 +13,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -96,11 +97,7 @@ class Palio(Broker):
 
     def missing(self) -> str | None:
         """It needs the libraries of servers."""
-        try:
-            import palio.server.process  # noqa: F401, PLC0415
-        except ModuleNotFoundError as error:
-            return f"palio serve needs the extra palio[server] ({error})"
-        return None
+        return None if find_spec("structlog") else "palio serve needs the extra palio[server]"
 
     def version(self) -> str:
         """This one."""

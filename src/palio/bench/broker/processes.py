@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from palio.errors import PalioError
 
@@ -18,6 +20,8 @@ _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0
 _LOOK_SECONDS = 0.05
 _KIBIBYTE = 1024
+_USER_TICKS = 11
+"""Which field behind the name of a process says how long it ran in user mode; the next one is of the system."""
 
 
 class BrokerError(PalioError):
@@ -60,7 +64,7 @@ class Running:
 
     def start(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         """Start another process; what it prints goes to the log."""
-        with self._log.open("ab") as log:
+        with self._log.open("ab") as log, _signals_wait():  # else a process may be there that nobody knows of
             self._processes.append(
                 subprocess.Popen(  # noqa: S603 (the commands are those of the brokers)
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder,
@@ -103,6 +107,10 @@ class Running:
         """Bytes that the processes have for themselves."""
         return sum(_private_bytes(pid) for process in self._processes for pid in _family(process.pid))
 
+    def processor_seconds(self) -> float:
+        """That the processes have spent so far."""
+        return sum(_processor_seconds(pid) for process in self._processes for pid in _family(process.pid))
+
     def settled_memory(self, seconds: float = 15.0) -> int:
         """The same when it does not shrink or grow any more, or after so many seconds."""
         deadline = time.monotonic() + seconds
@@ -111,6 +119,37 @@ class Running:
             time.sleep(1)
             before, now = now, self.memory()
         return now
+
+
+@contextmanager
+def ended_by_signal() -> Iterator[None]:
+    """Whoever is told to end by SIGTERM leaves its blocks before, so that no broker stays behind."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Signals that end this process come behind the block."""
+    came: list[int] = []
+    before = {
+        number: signal.signal(number, lambda which, _frame: came.append(which))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for which in came:
+        signal.raise_signal(which)
 
 
 @contextmanager
@@ -139,6 +178,14 @@ def _end(pids: Sequence[int]) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     while any(_private_bytes(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)
+
+
+def _processor_seconds(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:  # it is gone
+        return 0.0
+    return (int(fields[_USER_TICKS]) + int(fields[_USER_TICKS + 1])) / os.sysconf("SC_CLK_TCK")
 
 
 def _private_bytes(pid: int) -> int:
