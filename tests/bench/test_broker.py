@@ -236,6 +236,7 @@ def _check(rows: list[dict[str, object]], installed: list[kinds.Broker]) -> None
     assert [(row["case"], row["broker"]) for row in rows] == expected
     for row in rows:
         assert row.keys() == rows[0].keys()
+        assert row["failure"] is None
         if row["case"] == "idle":
             assert row["connections"] == 20
             assert isinstance(row["bytes_per_connection"], float)
@@ -282,7 +283,37 @@ def test_tables_fit_and_say_what_is_left_out(monkeypatch: pytest.MonkeyPatch) ->
     assert all(len(line) <= 80 for line in result.stdout.splitlines())
 
 
-def test_a_broker_that_does_not_start_is_an_error(tmp_path: Path) -> None:
+def test_cases_that_fail_are_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "QUICK", TINY)
+
+    def refuse(*_given: object) -> int:
+        raise BrokerError("no more filters")
+
+    monkeypatch.setattr(kinds.Palio, "subscribe", refuse)
+    result = CliRunner().invoke(
+        palio, ["bench", "broker", "--quick", "--json", "--broker", "palio,copy", "--part", "idle,1:1"]
+    )
+    assert result.exit_code == 1
+    report = json.loads(result.stdout)
+    assert [row["failure"] for row in report["results"]] == [None, "no more filters", None]
+    assert report["results"][1]["messages_per_second"] is None
+    assert report["notes"] == ["palio, 1:1: failed, no more filters"]
+
+
+def test_a_broker_that_does_not_start_has_failed_in_all_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker, "QUICK", TINY)
+
+    def start(_kind: kinds.Broker, started: processes.Running) -> None:
+        started.start([sys.executable, "-c", "import sys; sys.exit('no way')"])
+        started.wait()
+
+    monkeypatch.setattr(kinds.Copy, "start", start)
+    report = _run("--broker", "copy", "--part", "1:1,1:100")
+    assert [row["case"] for row in report["results"]] == ["1:1", "1:3"]
+    assert all("no way" in str(row["failure"]) for row in report["results"])
+
+
+def test_a_process_that_does_not_listen_is_an_error(tmp_path: Path) -> None:
     with running(tmp_path) as broken:
         broken.start([sys.executable, "-c", "import sys; sys.exit('no way')"])
         with pytest.raises(BrokerError, match="does not listen; it says: no way"):

@@ -22,8 +22,7 @@ from palio.bench.broker.kinds import KINDS, Broker
 from palio.bench.broker.processes import BrokerError, Running, ended_by_signal, running
 from palio.bench.report import Figure, Report
 
-BROKERS = [kind.name for kind in KINDS]
-PARTS = ("1:1", "1:100", "filters", "idle")
+_IDLE = Case("idle", 0, [], [], 0)
 PACE_PER_SECOND = 1000
 _MOST_BEHIND = 500
 """Paced messages that may be on their way; a broker for which there are more does not keep up."""
@@ -61,27 +60,53 @@ class Outcome(NamedTuple):
 
 
 def run(brokers: Sequence[str], parts: Sequence[str], pace: Pace, progress: Callable[[str], None]) -> Report:
-    """Measure those of the brokers that are there."""
-    kinds = [kind for kind in KINDS if kind.name in brokers]
+    """Measure those of the brokers that are there.
+
+    A case that fails, because something was lost or the broker does not answer, has a row with the failure and no
+    figures; the others go on.
+    """
     chosen = [case for part, case in _cases(pace).items() if part in parts]
     results: list[dict[str, Figure]] = []
-    notes = []
-    for kind in kinds:
+    notes: list[str] = []
+    for kind in [kind for kind in KINDS if kind.name in brokers]:
         reason = kind.missing()
         if reason is not None:
             notes.append(f"{kind.name}: left out, {reason}")
             continue
-        with ended_by_signal(), _started(kind) as processes:
-            if "idle" in parts and kind.has_idle:  # at first, for it is measured by what is new
-                progress(f"{kind.name}, idle connections")
-                results.append(_idle(kind, processes, pace.idle))
-            for case in chosen:
-                if case.looks_at_content and not kind.has_filters:
-                    notes.append(f"{kind.name}, {case.name}: left out, it knows topics and not contents")
-                    continue
-                progress(f"{kind.name}, {case.name}")
-                results.append(_measured(kind, processes, case, pace, notes))
+        groups = [_IDLE] if "idle" in parts and kind.has_idle else [], [case for case in chosen if _suits(case, kind)]
+        with ended_by_signal():
+            for group in filter(None, groups):  # idle connections have a process of their own, which is fresh
+                results += _rows(kind, group, pace, notes, progress)
+        notes += [
+            f"{kind.name}, {case.name}: left out, it knows topics and not contents"
+            for case in chosen
+            if not _suits(case, kind)
+        ]
+    notes += [f"{row['broker']}, {row['case']}: failed, {row['failure']}" for row in results if row["failure"]]
     return Report("broker", results, notes)
+
+
+def _suits(case: Case, kind: Broker) -> bool:
+    return kind.has_filters or not case.looks_at_content
+
+
+def _rows(
+    kind: Broker, group: Sequence[Case], pace: Pace, notes: list[str], progress: Callable[[str], None]
+) -> Iterator[dict[str, Figure]]:
+    """Cases at one process of a broker."""
+    try:
+        with _started(kind) as processes:
+            for case in group:
+                progress(f"{kind.name}, {case.name}")
+                try:
+                    if case is _IDLE:
+                        yield _idle(kind, processes, pace.idle)
+                    else:
+                        yield _load_of(kind, processes, case, pace, notes)
+                except (BrokerError, OSError) as error:
+                    yield _row(case.name, kind, failure=str(error))
+    except BrokerError as error:  # it does not start
+        yield from (_row(case.name, kind, failure=str(error)) for case in group)
 
 
 def _cases(pace: Pace) -> dict[str, Case]:
@@ -95,7 +120,7 @@ def _cases(pace: Pace) -> dict[str, Case]:
 def _row(case: str, kind: Broker, **figures: Figure) -> dict[str, Figure]:
     keys = (
         *("parties", "filters", "payload_bytes", "in_flight", "messages_per_second", "deliveries_per_second"),
-        *("processor_us", "p50_us", "p99_us", "connections", "bytes_per_connection"),
+        *("processor_us", "p50_us", "p99_us", "connections", "bytes_per_connection", "failure"),
     )
     return {"case": case, "broker": kind.name, "version": kind.version(), **{key: figures.get(key) for key in keys}}
 
@@ -109,7 +134,7 @@ def _started(kind: Broker) -> Iterator[Running]:
             yield processes
 
 
-def _measured(kind: Broker, processes: Running, case: Case, pace: Pace, notes: list[str]) -> dict[str, Figure]:
+def _load_of(kind: Broker, processes: Running, case: Case, pace: Pace, notes: list[str]) -> dict[str, Figure]:
     """Floods, and then a pace."""
     with ExitStack() as stack:
 
