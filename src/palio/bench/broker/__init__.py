@@ -6,6 +6,7 @@ interface, with the same payloads and as many messages in flight for all.
 
 from __future__ import annotations
 
+import os
 import resource
 import socket
 import statistics
@@ -67,7 +68,7 @@ def run(brokers: Sequence[str], parts: Sequence[str], pace: Pace, progress: Call
     """
     chosen = [case for part, case in _cases(pace).items() if part in parts]
     results: list[dict[str, Figure]] = []
-    notes: list[str] = []
+    notes = _company()
     for kind in [kind for kind in KINDS if kind.name in brokers]:
         reason = kind.missing()
         if reason is not None:
@@ -84,6 +85,14 @@ def run(brokers: Sequence[str], parts: Sequence[str], pace: Pace, progress: Call
         ]
     notes += [f"{row['broker']}, {row['case']}: failed, {row['failure']}" for row in results if row["failure"]]
     return Report("broker", results, notes)
+
+
+def _company() -> list[str]:
+    """Whether something else is at work: then latencies say more about that than about brokers."""
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    return (
+        [f"measured beside other work: a load of {load:.1f} on {cores} cores at the start"] if load > cores / 4 else []
+    )
 
 
 def _suits(case: Case, kind: Broker) -> bool:
