@@ -334,7 +334,7 @@ def _names_of_broker_parts(_context: click.Context, _option: click.Parameter, gi
 @click.option(
     "--part", "parts", multiple=True, callback=_names_of_broker_parts, help="1:1, 1:100, filters, idle; default: all."
 )
-@click.option("--quick", is_flag=True, help="Shorter, and with fewer idle connections, in a minute or so.")
+@click.option("--quick", is_flag=True, help="Shorter, and with fewer idle connections, in a minute or two.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def broker(brokers: list[str], parts: list[str], quick: bool, as_json: bool) -> None:
     """A server beside Mosquitto, NATS and RabbitMQ: messages a second, latencies, memory of idle connections.
