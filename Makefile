@@ -35,6 +35,7 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 	$(BIN)/palio bench sim
 	$(BIN)/palio bench spark --quick
 	$(BIN)/palio bench lab --quick
+	$(BIN)/palio bench broker --quick
 
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
 	scripts/sanitize
@@ -70,6 +71,7 @@ LOCK := pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url
 stubs: $(VENV)/.dev ## Write the type stubs of the compiled modules anew
 	$(BIN)/python -m nanobind.stubgen -m palio._core -o src/palio/_core.pyi
 	$(BIN)/python -m nanobind.stubgen -m palio.bench._baselines -o src/palio/bench/_baselines.pyi
+	$(BIN)/python -m nanobind.stubgen -m palio.bench._load -o src/palio/bench/_load.pyi
 
 clean: ## Remove everything that was built or installed
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -313,6 +313,59 @@ def lab(parts: list[str], quick: bool, as_json: bool) -> None:
     _print(report, as_json, _LAB_TABLES)
 
 
+def _names_of_brokers(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    allowed = ("palio", "mosquitto", "nats", "rabbitmq", "copy")
+    return _parts(given, allowed) or list(allowed)
+
+
+def _names_of_broker_parts(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
+    allowed = ("1:1", "1:100", "filters", "idle")
+    return _parts(given, allowed) or list(allowed)
+
+
+@bench.command(epilog="Example:  palio bench broker --quick --json > broker.json")
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    callback=_names_of_brokers,
+    help="palio, mosquitto, nats, rabbitmq, copy; default: all that are installed.",
+)
+@click.option(
+    "--part", "parts", multiple=True, callback=_names_of_broker_parts, help="1:1, 1:100, filters, idle; default: all."
+)
+@click.option("--quick", is_flag=True, help="Shorter, and with fewer idle connections, in a minute or two.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
+def broker(brokers: list[str], parts: list[str], quick: bool, as_json: bool) -> None:
+    """A server beside Mosquitto, NATS and RabbitMQ: messages a second, latencies, memory of idle connections.
+
+    One publisher to one party, to 100 parties, and to 100 parties with 10,000 filters of the workload W1 together.
+    Payloads have 100 bytes and nothing is durable. Brokers are started as processes of their own on this machine; the
+    load is sent and counted by compiled code, with as many messages in flight for all. A case in which a delivery is
+    lost has failed and has no figures.
+
+    "cpu" is the time of all processors that a broker takes for a message; latencies are measured at 1,000 messages a
+    second. Memory is what a broker's processes grow by for each connection that says nothing. "copy" is no broker: what
+    is sent is copied to all, so it shows what the load generator could do. Needs Linux and palio[server]; takes five
+    minutes or so.
+    """
+    try:
+        from palio.bench import broker as benchmark
+    except ImportError as error:
+        raise click.ClickException(f"this needs Linux, and the extra palio[server]: {error}") from error
+    report = benchmark.run(
+        brokers,
+        parts,
+        benchmark.QUICK if quick else benchmark.USUAL,
+        lambda step: click.echo(f"  {step}", err=True),
+    )
+    if not report.results and not as_json:
+        raise click.ClickException("; ".join(report.notes) or "nothing to measure")
+    _print(report, as_json, _BROKER_TABLES)
+    if any(row["failure"] and row["broker"] == "palio" for row in report.results):
+        raise click.exceptions.Exit(1)
+
+
 _SUBJECT = ("workload", "filters", "engine")
 _MATCH_TABLES = [
     (
@@ -350,6 +403,13 @@ _SPARK_TABLES = [
 _LAB_TABLES = [
     ("part", "subject", "runs", "seconds", "runs_per_minute", "messages_per_second", "busy_share"),
     ("part", "subject", "rows", "groups", "spark_seconds", "duckdb_seconds", "times_duckdb"),
+]
+_BROKER_TABLES = [
+    (
+        *("case", "broker", "version", "filters", "messages_per_second", "deliveries_per_second", "processor_us"),
+        *("p50_us", "p99_us"),
+    ),
+    ("case", "broker", "version", "connections", "bytes_per_connection"),
 ]
 _ROUTING_TABLE = (
     *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
@@ -398,6 +458,12 @@ _LABELS = {
     "spark_seconds": "Spark\ns",
     "duckdb_seconds": "duckdb\ns",
     "times_duckdb": "times\nduckdb",
+    "deliveries_per_second": "deliveries/s",
+    "processor_us": "cpu\nµs",
+    "p50_us": "p50\nµs",
+    "p99_us": "p99\nµs",
+    "connections": "idle",
+    "bytes_per_connection": "bytes each",
     "architecture": "arch",
     "neighbours": "neigh-\nbours",
     "server_messages": "between\nservers",
@@ -445,7 +511,7 @@ def _print(report: Report, as_json: bool, tables: Sequence[Sequence[str]] | None
     from rich.console import Console
     from rich.table import Table
 
-    console = Console()
+    console = Console(emoji=False)  # 1:100: is none
     about = machine()
     size = f"{about['cores']} cores, {about['memory_gib']} GiB"
     console.print(f"{about['cpu']}, {size}; Python {about['python']}; {about['date']}", highlight=False)

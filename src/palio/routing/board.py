@@ -56,7 +56,7 @@ class Board:
     (2, [('eva', 1)])
     """
 
-    __slots__ = ("_board", "_held", "_names", "_numbers", "_unused")
+    __slots__ = ("_board", "_held", "_limits", "_names", "_numbers", "_unused", "_words")
 
     def __init__(self, index: FilterIndex) -> None:
         self._board = _core.Board(index._core)
@@ -66,6 +66,9 @@ class Board:
         self._held: list[int] = []
         """How many filters each holds."""
         self._unused: list[int] = []
+        self._limits: Limits | None = None
+        """Those of the last block, and in the form in which they are compared."""
+        self._words: tuple[int, int, int, int, int] = _words(DEFAULT_LIMITS)
 
     def add(self, slot: int, party: str) -> None:
         """A party holds a filter."""
@@ -110,10 +113,11 @@ class Board:
 
         ``goes_on`` says that all of them are wanted elsewhere, too.
         """
-        words = limits.attributes, limits.name_bytes, limits.value_bytes, limits.payload_bytes, limits.document_bytes
+        if limits is not self._limits:
+            self._limits, self._words = limits, _words(limits)
         consumed, accepted, last, deliveries, others, refused = self._board.dispatch(
             block, first.origin, first.incarnation, first.sequence, published, publisher, goes_on, MOST_BYTES,
-            *(min(each, MAX_INTEGER) for each in words),
+            *self._words,
         )  # fmt: skip
         names = self._names
         return Dispatched(
@@ -124,3 +128,13 @@ class Board:
             [Other(*each) for each in others],
             refused,
         )
+
+
+def _words(limits: Limits) -> tuple[int, int, int, int, int]:
+    return (
+        min(limits.attributes, MAX_INTEGER),
+        min(limits.name_bytes, MAX_INTEGER),
+        min(limits.value_bytes, MAX_INTEGER),
+        min(limits.payload_bytes, MAX_INTEGER),
+        min(limits.document_bytes, MAX_INTEGER),
+    )

@@ -1,7 +1,8 @@
 """Drives a node: what has come in goes into it together, and what comes out goes to whom it is for.
 
 One turn of the loop, one turn of the node: all that connections have read meanwhile is handled at once, and each
-connection is written to once.
+connection is written to once. But publications that come alone are handled while they are there, before the loop goes
+round once more; as long as more comes in the same turn of the loop, all of it waits to be handled together.
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._start = time.time_ns() // 1000 - time.monotonic_ns() // 1000
         self._is_planned = False
+        self._is_alone = True
+        """Whether nothing else came when something was handled last."""
         self._is_held = False
         self.congested: Callable[[bool], None] = lambda _: None
         """Told when too much waits for a neighbour, and when it does no longer."""
@@ -108,12 +111,15 @@ class Driver:
     def give(self, given: Input, party: str = "") -> None:
         """Something has come in, from a party or not; it is handled with what else comes in this turn."""
         self._inbox.append((party, given))
-        self._plan()
+        if not self._is_planned:
+            self._plan()
+            if self._is_alone and isinstance(given, PublishBlock):
+                self._turn()
 
     def _plan(self) -> None:
         if not self._is_planned:
             self._is_planned = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._planned)
 
     def hold(self) -> None:
         """Let publications wait: too much is to be written already."""
@@ -130,8 +136,13 @@ class Driver:
         self._inbox[:0] = [(party, given) for party, waiting in rests.items() for given in waiting]
         self._plan()
 
-    def _turn(self) -> None:
+    def _planned(self) -> None:
         self._is_planned = False
+        self._is_alone = len(self._inbox) < 2
+        if self._inbox:
+            self._turn()
+
+    def _turn(self) -> None:
         began = time.perf_counter()
         self.turns += 1
         inbox, self._inbox = self._inbox, []
@@ -200,8 +211,7 @@ class Driver:
 
     def _ring(self) -> None:
         self._alarm = None
-        if not self._is_planned:
-            self._turn()
+        self._turn()
 
     def stop(self) -> None:
         """Handle what has come in, and then no more."""
