@@ -40,20 +40,22 @@ Example:  palio demo
     type=click.Choice(["hs", "as", "aa", "nf", "gs", "ga"]),
     default="as",
     show_default=True,
-    help="How servers tell each other what is wanted; docs/server.md has them.",
+    help="How servers tell each other what is wanted.",
 )
 @click.option("-J", "--json", "as_json", is_flag=True, help="Print what happens as JSON, an object a line.")
 def demo(*, seed: int, rate: float, seconds: float | None, architecture: str, as_json: bool) -> None:
     """Run five servers on this machine, with live feeds and parties who get what they want of them.
 
-    The servers are processes of their own and listen on 127.0.0.1 only; the first one at port 7400, if that is free. One
-    that dies is started again. Nothing is left of them in the end.
+    The servers are processes of their own and listen on 127.0.0.1 only; the first one at port 7400, if that is free.
+    One that dies is started again. Nothing is left of them in the end.
     """
     with importing_server("palio demo"):
         from palio.server import process as _  # noqa: F401 (whether its libraries are there)
     from palio.cli.demo_lines import json_line, painter
     from palio.demo.show import Plan
 
+    if not as_json:
+        click.echo("Starting servers ...", err=True)
     shown = json_line if as_json else painter()
     _run(Plan(seed, rate, seconds, architecture), lambda happening: click.echo(shown(happening)))
 

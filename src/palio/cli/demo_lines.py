@@ -14,13 +14,13 @@ import msgspec
 from palio.cli import json_lines
 from palio.client.subscriptions import read_wanted
 from palio.demo.happenings import Back, Delivery, Died, Ended, Happening, Reader, Site, Started
-from palio.model import Filter, Notification, Operator, Pattern
+from palio.model import Notification, Operator, Pattern
 
 _COLOURS = ("cyan", "yellow", "magenta", "green", "red", "blue")
 _WHO = 15
 """Columns for who it is and where."""
-_WHY = 0.42
-"""Of the rest, how much is for the filter."""
+_MOST_WHY = 0.5
+"""Of the rest, how much the filter may take."""
 _NARROWEST = 60
 
 
@@ -78,17 +78,14 @@ def painter() -> Callable[[Happening], str]:
     return paint
 
 
-def _delivery(
-    reader: Reader, element: Notification | tuple[Notification, ...], colour: str, width: int | None
-) -> str:
+def _delivery(reader: Reader, element: Notification | tuple[Notification, ...], colour: str, width: int | None) -> str:
     who = click.style(f"{reader.name:<7} {reader.server:<7}", fg=colour)
     what = described(element, reader.wanted)
     if width is None:
         return f"{who}{what}  <-  {reader.wanted}"
-    why_width = int((width - _WHO) * _WHY) - 3
-    what_width = width - _WHO - why_width - 4
-    why = click.style("<- " + _cut(reader.wanted, why_width), dim=True)
-    return f"{who}{_cut(what, what_width):<{what_width}} {why}"
+    why = _cut(reader.wanted, int((width - _WHO) * _MOST_WHY))
+    what_width = width - _WHO - len(why) - len("  <- ")
+    return f"{who}{_cut(what, what_width):<{what_width}}  {click.style('<- ' + why, dim=True)}"
 
 
 def _cut(text: str, width: int) -> str:
@@ -101,21 +98,19 @@ def described(element: Notification | tuple[Notification, ...], wanted: str) -> 
     >>> described(Notification(price=9.5, change=1.5, symbol="DIS"), 'symbol = "DIS" and change > 0')
     'change = 1.5; symbol = "DIS"; price = 9.5'
     >>> described((Notification(x=1, y=2), Notification(x=2, y=3)), "x = 1 then y > 2")
-    'y = 2  then  y = 3'
+    'y = 2 then y = 3'
     """
     given, asked = _names(wanted)
     if isinstance(element, Notification):
         rest = [name for name in element if name not in asked and name not in given]
         return _attributes(element, [*asked, *given, *rest])
-    return "  then  ".join(_attributes(each, asked) for each in element)
+    return " then ".join(_attributes(each, asked) for each in element)
 
 
 def _names(wanted: str) -> tuple[list[str], list[str]]:
     """The attributes that a filter or pattern pins to a value, and the others that it mentions."""
     read = read_wanted(wanted)
-    filters = [
-        each for one in read for each in (one.filters if isinstance(one, Pattern) else (one,)) if isinstance(each, Filter)
-    ]
+    filters = [filter for each in read for filter in (each.filters if isinstance(each, Pattern) else (each,))]
     constraints = [each for filter in filters for each in filter.constraints]
     asked = list(dict.fromkeys(each.name for each in constraints if each.operator is not Operator.EQ))
     given = list(dict.fromkeys(each.name for each in constraints if each.name not in asked))
@@ -135,7 +130,9 @@ def _beginning(started: Started, colours: dict[str, str]) -> list[str]:
     lines += [f"  {each.name:<8} at {each.server:<6} publishes  {each.feed}" for each in started.writers]
     for reader in started.readers:
         name = click.style(f"{reader.name:<8}", fg=colours[reader.name])
-        lines.append(f"  {name} at {reader.server:<6} wants      {reader.wanted}")
+        first, *then = reader.wanted.split(" then ")
+        lines.append(f"  {name} at {reader.server:<6} wants      {first}")
+        lines += [f"{'then':>28}  {each}" for each in then]
     lines += ["", click.style("Try this in another shell:", bold=True)]
     for command, remark in suggestions(started):
         lines += [f"  {command}", click.style(f"      {remark}", dim=True)]
@@ -170,7 +167,7 @@ def suggestions(started: Started) -> list[tuple[str, str]]:
         ("sub", f"--server {urls['naples']} 'celsius > 22'", "warm rooms, seen from naples"),
         (
             "pub",
-            f"""{at_first}'event = "fire"; room = "cellar"; level = 9; tested = false'""",
+            f"""{at_first}'event = "fire"; room = "cellar"; level = 9; drill = false'""",
             "vigili at naples will get it",
         ),
         ("net", f"status {at_first}".rstrip(), "the servers and the links between them"),

@@ -22,7 +22,7 @@ def ticks(seed: int) -> Iterator[Notification]:
     """Prices that walk at random; ``change`` is in per cent, and ``lit`` tells whether the market shows the order.
 
     >>> print(next(ticks(1)))
-    change = 0.47; lit = true; price = 14.27; symbol = "ENI"; volume = 900
+    change = 0.13; lit = true; price = 388.5; symbol = "RACE"; volume = 2300
     """
     random = Random(f"ticks {seed}")
     prices = dict(_PRICES)
@@ -46,7 +46,7 @@ def flights(seed: int) -> Iterator[Notification]:
     """A few flights at a time, each from boarding to landing; some are late.
 
     >>> print(next(flights(1)))
-    due = 2026-07-02T06:40:00Z; flight = "PA 100"; from = "NAP"; status = "boarding"; to = "VIE"
+    event = "boarding"; flight = "PA 100"; from = "NAP"; scheduled = 2026-07-02T06:40:00Z; to = "VIE"
     """
     random = Random(f"flights {seed}")
     under_way: list[Iterator[Notification]] = []
@@ -66,19 +66,19 @@ def flights(seed: int) -> Iterator[Notification]:
 def _flight(random: Random, number: int) -> Iterator[Notification]:
     origin, destination = random.sample(_CITIES, 2)
     due = BEGIN + timedelta(minutes=40 + 5 * (number - 100))
-    known = Notification({"flight": f"PA {number}", "from": origin, "to": destination, "due": due})
-    yield Notification(known, status="boarding")
+    known = Notification({"from": origin}, flight=f"PA {number}", to=destination, scheduled=due)
+    yield Notification(known, event="boarding")
     if random.random() < 0.5:
-        yield Notification(known, status="delayed", minutes=5 * random.randint(1, 18))
-    yield Notification(known, status="departed", gate=f"{random.choice('ABC')}{random.randint(1, 30)}")
-    yield Notification(known, status="landed")
+        yield Notification(known, event="delayed", minutes=5 * random.randint(1, 18))
+    yield Notification(known, event="departed", gate=f"{random.choice('ABC')}{random.randint(1, 30)}")
+    yield Notification(known, event="landed")
 
 
 def sensors(seed: int) -> Iterator[Notification]:
     """Temperatures of rooms, and alarms with a level and the sensor's raw reading.
 
     >>> print(next(sensors(1)))
-    celsius = 21.5; room = "kitchen"
+    celsius = 21.1; room = "tower"
     """
     random = Random(f"sensors {seed}")
     heat = dict.fromkeys(_ROOMS, 21.0)
@@ -87,8 +87,8 @@ def sensors(seed: int) -> Iterator[Notification]:
         heat[room] = round(heat[room] + random.gauss(0, 1.2) + (21 - heat[room]) * 0.1, 1)
         yield Notification(room=room, celsius=heat[room])
         if random.random() < 0.35:
-            event = random.choice(("fire", "fire drill", "smoke", "door", "water"))
+            event = random.choice(("fire", "smoke", "door", "water"))
             raw = bytes([random.randrange(256), random.randrange(256)])
             yield Notification(
-                event=event, room=room, level=random.randint(1, 10), raw=raw, tested=event.endswith("drill")
+                event=event, room=room, level=random.randint(1, 10), raw=raw, drill=random.random() < 0.1
             )

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -72,7 +72,7 @@ class ServerProcess:
             for each in waiting:
                 each.cancel()
 
-    async def _until(self, waiting: list[asyncio.Task[bool]], reading: asyncio.Task[None]) -> None:
+    async def _until(self, waiting: Sequence[asyncio.Task[bool]], reading: asyncio.Task[None]) -> None:
         """Until all these events have come; if the log ends before, so has the server."""
         for each in waiting:
             await asyncio.wait([each, reading], return_when=asyncio.FIRST_COMPLETED)
@@ -165,9 +165,7 @@ class Servers:
         """Choose ports, and write configurations."""
         wanted = [*_PORTS.values(), _METRICS_PORT] if use_known else [0] * (len(_PORTS) + 1)
         *ports, metrics_port = free_ports(wanted)
-        self.sites = {
-            name: Site(name, above, port) for (name, above), port in zip(TREE.items(), ports, strict=True)
-        }
+        self.sites = {name: Site(name, above, port) for (name, above), port in zip(TREE.items(), ports, strict=True)}
         self.metrics = f"http://127.0.0.1:{metrics_port}/metrics"
         for site in self.sites.values():
             path = self._folder / f"{site.name}.toml"

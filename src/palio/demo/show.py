@@ -19,19 +19,19 @@ WRITERS = (
     Writer("exchange", "turin", "ticks", ("symbol any; price any; change any; volume any; lit any",)),
     Writer(
         "airports", "naples", "flights",
-        ("flight any; from any; to any; due any; status any; minutes any; gate any",),
+        ("flight any; from any; to any; scheduled any; event any; minutes any; gate any",),
     ),
     Writer(
         "house", "milan", "sensors",
-        ("room any; celsius any", "event any; room any; level any; raw any; tested any"),
+        ("room any; celsius any", "event any; room any; level any; raw any; drill any"),
     ),
 )  # fmt: skip
 READERS = (
     Reader("eva", "rome", 'symbol = "DIS" and change > 0'),
     Reader("otto", "siena", "change > 1 or change < -1"),
-    Reader("nora", "turin", 'status = "delayed" and minutes >= 30'),
-    Reader("luca", "milan", 'to = "FCO" and status in ("departed", "landed")'),
-    Reader("vigili", "naples", 'event >* "fire" and tested = false'),
+    Reader("nora", "turin", "minutes >= 30"),
+    Reader("luca", "milan", 'to = "FCO"'),
+    Reader("vigili", "naples", 'event = "fire" and level > 3'),
     Reader("gina", "siena", 'symbol = "MSFT" and change < 0 then symbol = "MSFT" and change > 0'),
 )
 FEEDS: dict[str, feeds.Feed] = {"ticks": feeds.ticks, "flights": feeds.flights, "sensors": feeds.sensors}
