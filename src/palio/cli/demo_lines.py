@@ -167,7 +167,7 @@ def suggestions(started: Started) -> list[tuple[str, str]]:
         ("sub", f"--server {urls['naples']} 'celsius > 22'", "warm rooms, seen from naples"),
         (
             "pub",
-            f"""{at_first}'event = "fire"; room = "cellar"; level = 9; drill = false'""",
+            f"""{at_first}'event = "fire"; room = "cellar"; level = 9'""",
             "vigili at naples will get it",
         ),
         ("net", f"status {at_first}".rstrip(), "the servers and the links between them"),
