@@ -199,6 +199,15 @@ def test_an_interruption_is_the_end_and_takes_the_subscription_along(served: Ser
     assert not served.held("eva")
 
 
+def test_an_interruption_does_not_wait_for_a_server_that_is_away(served: Served) -> None:
+    command = Command(served, "sub", "x any")
+    served.stop()
+    assert command.process.stderr is not None
+    assert "connecting again" in command.process.stderr.readline()
+    command.process.send_signal(signal.SIGINT)
+    assert command.finish()[0] == 0
+
+
 def test_a_broken_pipe_is_the_end(served: Served, client: SyncClient) -> None:
     command = Command(served, "sub", "--name", "eva", "x any")
     assert command.process.stdout is not None

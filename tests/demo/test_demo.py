@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import click
@@ -17,8 +19,9 @@ import pytest
 from palio import codec
 from palio.cli.demo_lines import painter, suggestions
 from palio.client.subscriptions import read_wanted
+from palio.demo import servers
 from palio.demo.happenings import Back, Delivery, Died, Ended, Site, Started
-from palio.demo.servers import TREE
+from palio.demo.servers import TREE, free_ports
 from palio.demo.show import READERS, WRITERS
 from palio.model import Filter, Notification
 from tests.demo.demos import demonstration, wait_for
@@ -49,21 +52,31 @@ def _document(delivery: dict[str, object]) -> bytes:
     return json.dumps({"palio": 1, "notification": delivery["notification"]}).encode()
 
 
-@pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_all_of_it(tmp_path: Path, with_signal: signal.Signals) -> None:
+def test_an_interruption_ends_all_of_it(tmp_path: Path) -> None:
     with demonstration(tmp_path, "--rate", "20") as demo:
         demo.until("delivery")
-        demo.process.send_signal(with_signal)
+        demo.process.send_signal(signal.SIGINT)
         demo.until("ended")
         assert demo.finish() == (0, "")
         demo.check_nothing_is_left()
 
 
-def test_a_signal_ends_it_while_servers_start(tmp_path: Path) -> None:
+def test_a_second_interruption_does_not_wait_for_servers_that_hang(tmp_path: Path) -> None:
+    with demonstration(tmp_path) as demo:
+        pids = {each["name"]: each["pid"] for each in demo.until("started")["servers"]}
+        os.kill(pids["siena"], signal.SIGSTOP)
+        demo.process.send_signal(signal.SIGINT)
+        wait_for(lambda: demo.servers() == [pids["siena"]])
+        demo.process.send_signal(signal.SIGINT)
+        assert demo.finish() == (0, "")
+        demo.check_nothing_is_left()
+
+
+def test_the_end_of_the_terminal_ends_it_while_servers_start(tmp_path: Path) -> None:
     with demonstration(tmp_path) as demo:
         wait_for(demo.servers)
-        demo.process.send_signal(signal.SIGTERM)
-        assert demo.finish()[0] == 0
+        demo.process.send_signal(signal.SIGHUP)
+        assert demo.finish() == (0, "")
         demo.check_nothing_is_left()
 
 
@@ -82,6 +95,59 @@ def test_a_server_that_dies_is_started_again_and_the_network_heals(tmp_path: Pat
         demo.check_nothing_is_left()
 
 
+def test_a_server_that_cannot_come_back_is_the_end(tmp_path: Path) -> None:
+    with demonstration(tmp_path) as demo:
+        naples = demo.until("started")["servers"][-1]
+        os.kill(naples["pid"], signal.SIGKILL)
+        with holding(int(naples["url"].rpartition(":")[2])):
+            assert demo.until("died")["server"] == "naples"
+            code, errors = demo.finish()
+        assert code == 1
+        assert errors.startswith("Error: naples ended when it should start: Error: cannot listen")
+        demo.check_nothing_is_left()
+
+
+@contextmanager
+def holding(port: int) -> Iterator[None]:
+    """Take a port, as soon as it is free."""
+    taken: list[socket.socket] = []
+
+    def take() -> bool:
+        with suppress(OSError):
+            taken.append(socket.create_server(("127.0.0.1", port)))
+        return bool(taken)
+
+    wait_for(take)
+    with taken[0]:
+        yield
+
+
+def test_a_port_that_is_snatched_away_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody may listen at a port after we have seen that nobody does."""
+    told: list[object] = []
+    choices: list[list[int]] = []
+    with socket.create_server(("127.0.0.1", 0)) as snatched:
+
+        def choose(wanted: list[int]) -> list[int]:
+            chosen = free_ports([0] * len(wanted))
+            choices.append(chosen if choices else [snatched.getsockname()[1], *chosen[1:]])
+            return choices[-1]
+
+        monkeypatch.setattr(servers, "free_ports", choose)
+        network = servers.Servers(tmp_path, "as", told.append)
+
+        async def play() -> None:
+            try:
+                await network.start()
+            finally:
+                await network.stop()
+
+        asyncio.run(play())
+    assert len(choices) == 2
+    assert [site.port for site in network.sites.values()] == choices[1][:5]
+    assert told == []
+
+
 def test_a_reader_of_its_lines_who_goes_is_its_end(tmp_path: Path) -> None:
     command = f"'{sys.executable}' -m palio demo --json --rate 20 | head -n 1"
     done = subprocess.run(
@@ -93,8 +159,8 @@ def test_a_reader_of_its_lines_who_goes_is_its_end(tmp_path: Path) -> None:
 
 
 def test_another_port_is_taken_if_somebody_is_there_already(tmp_path: Path) -> None:
-    holding = nullcontext() if _is_taken(7400) else socket.create_server(("127.0.0.1", 7400))
-    with holding, demonstration(tmp_path, "--for", "0.1") as demo:
+    held = nullcontext() if _is_taken(7400) else socket.create_server(("127.0.0.1", 7400))
+    with held, demonstration(tmp_path, "--for", "0.1") as demo:
         url = demo.until("started")["servers"][0]["url"]
         assert url.startswith("palio://127.0.0.1:")
         assert url != "palio://127.0.0.1:7400"

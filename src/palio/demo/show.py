@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from palio.client import Client, ConnectionLostError, connect
+from palio.client import CannotConnectError, Client, ConnectionLostError, connect
 from palio.demo import feeds
 from palio.demo.happenings import Delivery, Ended, Happening, Reader, Started, Writer
 from palio.demo.servers import Servers
@@ -34,6 +35,8 @@ READERS = (
     Reader("vigili", "naples", 'event = "fire" and level > 3'),
     Reader("gina", "siena", 'symbol = "MSFT" and change < 0 then symbol = "MSFT" and change > 0'),
 )
+_PAUSE = 0.2
+"""Seconds before a party looks again for a server that is not there."""
 FEEDS: dict[str, feeds.Feed] = {"ticks": feeds.ticks, "flights": feeds.flights, "sensors": feeds.sensors}
 
 
@@ -93,36 +96,51 @@ class Demo:
         await servers.start()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(servers.watch())
-            ready = [asyncio.Event() for _ in READERS]
-            for reader, is_ready in zip(READERS, ready, strict=True):
+            ready = [asyncio.Event() for _ in (*READERS, *WRITERS)]
+            begin = asyncio.Event()
+            for reader, is_ready in zip(READERS, ready, strict=False):
                 tasks.create_task(self._read(reader, is_ready))
+            for writer, is_ready in zip(WRITERS, ready[len(READERS) :], strict=True):
+                tasks.create_task(self._write(writer, is_ready, begin))
             for each in ready:
                 await each.wait()
             self._tell(Started(tuple(servers.sites.values()), servers.pids(), WRITERS, READERS, servers.metrics))
-            for writer in WRITERS:
-                tasks.create_task(self._write(writer))
+            begin.set()
             if self._plan.seconds is not None:
                 asyncio.get_running_loop().call_later(self._plan.seconds, self._stopping.set)
 
-    def _client(self, server: str, name: str) -> Client:
+    @asynccontextmanager
+    async def _party(self, name: str, server: str) -> AsyncIterator[Client]:
+        """A client; if its server has just died, as soon as that is back."""
         assert self._servers is not None
-        return connect(self._servers.sites[server].url, name=name, reconnect_time_max=1.0, max_attempts=1000)
+        while True:
+            client = connect(self._servers.sites[server].url, name=name, reconnect_time_max=1.0, max_attempts=1000)
+            try:
+                await client.connect()
+                break
+            except CannotConnectError:
+                await asyncio.sleep(_PAUSE)
+        try:
+            yield client
+        finally:
+            await client.close()
 
     async def _read(self, reader: Reader, is_ready: asyncio.Event) -> None:
-        async with (
-            self._client(reader.server, reader.name) as client,
-            client.subscribe(reader.wanted, wait=True) as events,
-        ):
+        async with self._party(reader.name, reader.server) as client:
+            # not cancelled in the end: all servers end, too, and one that hangs would not answer
+            events = await client.subscribe(reader.wanted, wait=True)
             is_ready.set()
             async for element in events:
                 self._deliveries[reader.name] += 1
                 self._tell(Delivery(reader, element))
 
-    async def _write(self, writer: Writer) -> None:
+    async def _write(self, writer: Writer, is_ready: asyncio.Event, begin: asyncio.Event) -> None:
         """Publish a feed at its pace; what was under way when a server died may be lost, as with any publisher."""
-        async with self._client(writer.server, writer.name) as client:
+        async with self._party(writer.name, writer.server) as client:
             for offer in writer.offers:
                 await client.advertise(offer, wait=True)
+            is_ready.set()
+            await begin.wait()
             due = time.monotonic()
             for notification in FEEDS[writer.feed](self._plan.seed):
                 try:
