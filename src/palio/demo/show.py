@@ -148,7 +148,7 @@ class Demo:
                     self._published += 1
                 except ConnectionLostError:
                     continue
-                due = max(due + 1 / self._plan.rate, time.monotonic() - 1)  # what was missed is not made up for
+                due = max(due + 1 / self._plan.rate, time.monotonic() - 1)  # of a break, a second is made up for
                 await asyncio.sleep(due - time.monotonic())
 
 
