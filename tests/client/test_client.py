@@ -18,6 +18,7 @@ from palio.client import (
 )
 from palio.errors import CallerError, TextSyntaxError
 from palio.model import Advertisement, Filter, Notification, Pattern
+from palio.server.config import Connections
 from tests.client.serving import client_of, held, held_patterns, run, serving, until
 
 
@@ -389,3 +390,25 @@ def test_who_uses_only_the_model_does_not_load_the_client() -> None:
     code = "import palio, sys; print({'asyncio', 'palio.client', 'palio.codec'} & set(sys.modules), palio.connect)"
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert printed.startswith("set() <function connect")
+
+
+def test_a_server_with_larger_limits_says_so() -> None:
+    large = bytes(3_000_000)
+
+    async def story() -> None:
+        limits, connections = (
+            {"payload_bytes": 4_000_000, "document_bytes": 5_000_000},
+            Connections(frame_bytes=5_000_064),
+        )
+        async with (
+            serving(limits=limits, connections=connections) as server,
+            client_of(server) as eva,
+            eva.subscribe("x any") as events,
+            eva.subscribe("x = 1 then x = 2") as sequences,
+        ):
+            for x in (1, 2):
+                await eva.publish(Notification(x=x).with_payload(large))
+            assert (await anext(events)).payload.data == large
+            assert [each.payload.data for each in await anext(sequences)] == [large, large]
+
+    run(story())

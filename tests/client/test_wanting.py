@@ -70,8 +70,10 @@ def test_the_server_holds_what_is_wanted(steps: list[tuple[str, object]]) -> Non
         elif step == "leave" and live:
             left = live[argument % len(live)]  # type: ignore[operator]
             assert client.remove(left)
-            for operation, wanted in client.changes(left.wanted):
-                server.do(operation, wanted)
+            for cancelled, instead in client.changes(left.wanted):
+                server.do("unsubscribe", cancelled)
+                for wanted in instead:
+                    server.do("subscribe", wanted)
         elif step == "cancel":
             client.cancel(argument)  # type: ignore[arg-type]
             server.do("unsubscribe", argument)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from palio.link.session import LinkSettings
 from palio.node.journal import Journal
 from palio.routing.messages import Message, Spread, Stamp
 
-SETTINGS = LinkSettings(retransmit=10, most_patience=40, acknowledge=3, outbox=5)
+SETTINGS = LinkSettings(retransmit=10, most_patience=40, acknowledge=3, full=4, outbox=5)
 
 
 class Server:
@@ -424,3 +424,75 @@ def test_the_answer_is_acknowledged_at_once() -> None:
     assert pair.milan.links.frames(0) == [("rome", Data((1, "milan", 0), 0, (), 0))]
     pair.rome.links.receive("milan", Data((1, "milan", 0), 0, (), 0), 1)
     assert not [frame for now in range(1, 100) for frame in pair.rome.links.frames(now)]
+
+
+def test_a_neighbour_that_cannot_be_reached_is_given_up_and_comes_back(pair: Pair) -> None:
+    pair.milan.events += pair.milan.links.lose("rome", pair.now)
+    assert pair.is_linked() == (False, True)
+    assert pair.milan.links.lose("rome", pair.now) == []
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.milan.changes() == pair.rome.changes() == [Up, Down, Up]
+
+
+@pytest.mark.parametrize("name", ["milan", "rome"])
+def test_whoever_gives_up_the_link_is_opened_again_by_the_one_who_wants_it(pair: Pair, name: str) -> None:
+    server = pair.servers[name]
+    server.events += server.links.lose("rome" if name == "milan" else "milan", pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+
+
+def test_when_the_way_is_there_again_all_that_waits_is_said_at_once() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.run(lose=Open, until=500)
+    pair.now = 501
+    assert pair.milan.links.frames(pair.now) == []
+    pair.milan.links.doubt("rome", pair.now)
+    assert [type(frame) for _, frame in pair.milan.links.frames(pair.now)] == [Open]
+
+
+def two_neighbours() -> Links:
+    """Of milan: rome and bari."""
+    milan = Server("milan").links
+    for number, peer in enumerate(("rome", "bari")):
+        milan.receive(peer, Open((number + 1, peer, 0), "peer", "as", ()), 0)
+    milan.frames(0)
+    return milan
+
+
+def room_told(links: Links, now: int) -> dict[str, bool]:
+    return {peer: frame.has_room for peer, frame in links.frames(now) if isinstance(frame, Data)}
+
+
+def test_what_waits_for_one_neighbour_holds_all_others_back() -> None:
+    milan = two_neighbours()
+    milan.send("rome", [Spread(n) for n in range(4)], 0)
+    assert milan.is_full
+    assert room_told(milan, 0) == {"rome": True, "bari": False}
+    milan.receive("rome", Data((1, "rome", 0), 0, (), 2), 1)
+    assert milan.is_full  # until half of it is gone
+    milan.receive("rome", Data((1, "rome", 0), 0, (), 3), 2)
+    assert not milan.is_full
+    assert room_told(milan, 2)["bari"]
+
+
+def test_a_neighbour_that_is_gone_holds_nobody_back() -> None:
+    milan = two_neighbours()
+    milan.send("rome", [Spread(n) for n in range(4)], 0)
+    milan.frames(0)
+    milan.lose("rome", 1)
+    assert not milan.is_full
+    assert room_told(milan, 1)["bari"]
+
+
+def test_a_crowded_server_holds_all_neighbours_back_also_new_ones() -> None:
+    milan = two_neighbours()
+    milan.room(0, is_there=False)
+    assert room_told(milan, 0) == {"rome": False, "bari": False}
+    milan.receive("pisa", Open((7, "pisa", 0), "peer", "as", ()), 1)
+    milan.send("pisa", [Spread(1)], 1)
+    assert room_told(milan, 1) == {"pisa": False}
+    milan.room(2, is_there=True)
+    assert room_told(milan, 2) == {"rome": True, "bari": True, "pisa": True}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from palio.errors import LimitError
 from palio.link.frames import Data
 from palio.link.session import BrokenSequenceError, LinkSettings, Session
-from palio.routing.messages import Message, Spread, Stamp
+from palio.model import Notification
+from palio.routing.messages import Message, Publish, Spread, Stamp
 
 STAMP: Stamp = (1, "milan", 0)
 SETTINGS = LinkSettings(retransmit=10, most_patience=40, acknowledge=3, window=4, frame=2)
@@ -203,3 +204,96 @@ def test_an_acknowledgement_goes_out_also_while_the_window_is_full() -> None:
     session.receive(Data(STAMP, 0, tuple(numbered(0)), 0), 1)
     assert session.frames(4) == [Data(STAMP, 0, (), 1)]
     assert session.deadline == 10
+
+
+# -- room --------------------------------------------------------------------------------------------------------------
+
+
+def big(size: int) -> Publish:
+    return Publish(Notification(x=1).with_payload(b"." * size))
+
+
+def test_who_has_no_room_says_so_and_gets_no_more_than_a_frame_now_and_then() -> None:
+    pair = Pair()
+    sender, taker = pair.ends
+    taker.has_room = False
+    sender.send(numbered(*range(10)))
+    pair.pump()
+    while pair.flying[1]:
+        pair.land(1, 0)
+    pair.now = SETTINGS.acknowledge
+    pair.pump()
+    pair.land(0, 0)
+    assert sender.is_held
+    assert len(pair.got[1]) == SETTINGS.window  # what was on its way is taken
+    for _ in range(2):
+        assert not sender.frames(pair.now)
+        assert sender.deadline is not None
+        pair.now = sender.deadline
+        before = len(pair.got[1])
+        pair.pump()
+        pair.land(1, 0)
+        assert len(pair.got[1]) == before + SETTINGS.frame
+        pair.now += SETTINGS.acknowledge
+        pair.pump()
+        pair.land(0, 0)
+    taker.has_room = True
+    taker.acknowledge_soon(pair.now)
+    pair.pump()
+    pair.land(0, 0)
+    assert not sender.is_held
+    pair.settle()
+    assert pair.got[1] == numbered(*range(10))
+
+
+def test_full_by_count_and_relieved_at_the_half() -> None:
+    session = Session(STAMP, msgspec.structs.replace(SETTINGS, full=4))
+    session.send(numbered(0, 1, 2))
+    assert not session.is_full()
+    session.send(numbered(3))
+    assert session.is_full()
+    session.frames(0)
+    session.receive(Data(STAMP, 0, (), 2), 0)
+    assert (session.is_full(), session.is_full(2)) == (False, True)
+    session.receive(Data(STAMP, 0, (), 3), 0)
+    assert not session.is_full(2)
+
+
+def test_full_by_bytes() -> None:
+    session = Session(STAMP, msgspec.structs.replace(SETTINGS, full_bytes=10_000, outbox_bytes=30_000))
+    session.send([big(9_000)])
+    assert not session.is_full()
+    session.send([big(9_000)])
+    assert session.is_full()
+    with pytest.raises(LimitError, match="bytes waiting for a neighbour"):
+        session.send([big(15_000)])
+    assert session.next == 2
+    session.frames(0)
+    session.receive(Data(STAMP, 0, (), 2), 0)
+    assert not session.is_full(2)
+    session.send([big(15_000)])
+
+
+def test_what_waits_is_sent_at_once_when_the_way_is_there_again() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.send(numbered(0))
+    session.frames(0)
+    for _ in range(4):
+        assert session.deadline is not None
+        session.frames(session.deadline)
+    assert session.deadline is not None
+    now = session.deadline - 1
+    assert not session.frames(now)
+    session.hasten(now)
+    assert session.frames(now) == [Data(STAMP, 0, tuple(numbered(0)), 0)]
+    assert session.deadline <= now + 2 * SETTINGS.retransmit
+
+
+def test_half_a_window_is_acknowledged_at_once() -> None:
+    session = Session(STAMP, SETTINGS)
+    session.receive(Data(STAMP, 0, tuple(numbered(0)), 0), 0)
+    assert not session.is_due(0)
+    session.receive(Data(STAMP, 1, tuple(numbered(1)), 0), 0)
+    assert session.frames(0) == [Data(STAMP, 0, (), 2)]
+    session.receive(Data(STAMP, 2, tuple(numbered(2)), 0), 0)
+    assert not session.is_due(0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from palio import Advertisement, Filter, Notification
+from palio import Advertisement, Filter, Notification, Pattern
 from palio.errors import CallerError, LimitError, PalioError
 from palio.link.frames import Accept, Data, Open, Refuse
 from palio.model.limits import Limits
@@ -294,3 +294,78 @@ def test_a_neighbour_that_says_what_makes_no_sense_is_given_up(architecture: str
     told = carry(rome, milan, rome.handle([], 0))["milan"]
     assert "rome" not in milan.router.peers
     assert any(isinstance(output, LinkRefused) and "is no message" in output.reason for output in told)
+
+
+def test_whoever_acts_for_another_gets_the_answer() -> None:
+    made = node(may_act_for={"mailer": ("mailto:me",)})
+    assert ask(made, "mailto:me", ports.Subscribe(BROAD), by="mailer") == [Reply("mailer", 1)]
+    (refused,) = ask(made, "mailto:you", ports.Subscribe(BROAD), by="mailer")
+    assert isinstance(refused, Reply)
+    assert refused.party == "mailer"
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_party_that_leaves_takes_all_along(durable: bool) -> None:
+    made = node("aa", durable=durable)
+    wanted: list[ports.Operation] = [
+        ports.Subscribe(BROAD),
+        ports.Subscribe(Pattern.parse("x = 1 then x = 2")),
+        ports.Advertise(Advertisement.parse("x > 0")),
+        ports.Watch(BROAD),
+    ]
+    for operation in wanted:
+        ask(made, "me", operation)
+    ask(made, "you", ports.Publish(Notification(x=4)))
+    assert ask(made, "me", ports.Leave()) if durable else ask(made, "me", ports.Leave()) == [Reply("me", 1)]
+    assert made.router.profile("me") == ((), ())
+    assert not made.monitors.patterns("me")
+    assert not made.outlooks.of("me")
+    assert not made.mail or not made.mail.kept("me")
+    outputs = ask(made, "you", ports.Publish(Notification(x=4)))
+    assert not [each for each in outputs if isinstance(each, Deliver)]
+
+
+def test_a_subscription_takes_the_place_of_a_broader_one() -> None:
+    made = node()
+    ask(made, "me", ports.Subscribe(BROAD))
+    assert problem(ask(made, "me", ports.Unsubscribe(BROAD, (NARROW,)))) is None
+    assert made.router.profile("me").filters == (NARROW,)
+
+
+def test_neighbours_never_see_a_gap_between_the_two() -> None:
+    milan, rome = joined()
+    carry(milan, rome, ask(milan, "me", ports.Subscribe(BROAD)))
+    told = [
+        message
+        for output in ask(milan, "me", ports.Unsubscribe(BROAD, (NARROW,)))
+        if isinstance(output, Send) and isinstance(output.frame, Data)
+        for message in output.frame.messages
+    ]
+    assert told == [Subscribe(NARROW), Unsubscribe(BROAD)]
+
+
+def test_what_cannot_take_the_place_leaves_all_as_it_was() -> None:
+    made = node(filters_per_party=2)
+    other = Filter.parse("y = 1")
+    ask(made, "me", ports.Subscribe(BROAD))
+    ask(made, "me", ports.Subscribe(other))
+    nothing = Filter.parse("x = 1 and x = 2")
+    assert isinstance(problem(ask(made, "me", ports.Unsubscribe(BROAD, (NARROW, nothing)))), PalioError)
+    assert isinstance(problem(ask(made, "me", ports.Unsubscribe(BROAD, (nothing,)))), UnsatisfiableFilterError)
+    many = tuple(Filter.parse(f"z = {n}") for n in range(2))
+    assert isinstance(problem(ask(made, "me", ports.Unsubscribe(BROAD, many))), LimitError)
+    assert {*made.router.profile("me").filters} == {BROAD, other}
+    assert problem(ask(made, "me", ports.Unsubscribe(BROAD, many[:1]))) is None
+
+
+def test_a_neighbour_that_is_lost_makes_room_for_another_way() -> None:
+    milan, rome = joined()
+    assert milan.handle([ports.Lost("rome")], 1)[0] == ports.LinkDown("rome")
+    assert "rome" not in milan.router.peers
+    for _ in range(10):
+        now = milan.deadline
+        assert now is not None
+        if LinkUp("rome") in carry(milan, rome, milan.handle([], now), now)["milan"]:
+            break
+    assert "rome" in milan.router.peers
+    assert "milan" in rome.router.peers

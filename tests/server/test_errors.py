@@ -223,8 +223,9 @@ def test_a_stopping_server_says_so() -> None:
         async with serving() as server:
             party = await Raw.party(server, "eva")
             await party.subscribe("x any")
+            before = server.counts.bytes_in
             party.publish(1, x=1)
-            await until(lambda: server.counts.bytes_in > 60)
+            await until(lambda: server.counts.bytes_in > before)
             stopping = asyncio.create_task(server.stop())
             assert isinstance(await party.until(Notification), Notification)
             assert await party.goodbye() == "stopping"
@@ -242,20 +243,19 @@ def test_tokens() -> None:
     async def run() -> None:
         async with serving(**TOKENS) as server:
             bystander = await Raw.party(server, "bystander", "b")
-            texts = set()
             wrong = [
-                ("eva", "wrong", "party"),
-                ("nobody", "right", "party"),
-                ("eva", "", "party"),
-                ("rome", "r", "party"),
+                ("eva", "wrong", "party", "token"),
+                ("eva", "", "party", "token"),
+                ("rome", "right", "server", "token"),
+                ("nobody", "right", "party", "unknown"),
+                ("rome", "r", "party", "unknown"),
+                ("eva", "right", "server", "unknown"),
             ]
-            for name, token, role in [*wrong, ("eva", "right", "server"), ("rome", "right", "server")]:
+            for name, token, role, code in wrong:
                 offender = await Raw.connect(server)
                 said = await offender.hello(name, token, role)
-                assert (type(said), said.code) == (Goodbye, "token")
-                texts.add(said.text)
+                assert (type(said), said.code) == (Goodbye, code)
                 await offender.close()
-            assert len(texts) == 1  # nobody learns which names there are
             eva = await Raw.party(server, "eva", "right")
             rome = await Raw.connect(server)
             assert isinstance(await rome.hello("rome", "r", "server"), Welcome)

@@ -170,6 +170,7 @@ def test_verify_and_run_from_the_shell(tmp_path: Path) -> None:
     done = CliRunner().invoke(palio, ["lab", "run", "siena-site-load", *out, "--json"])
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["done"] == len(FEW)
+    assert f"{len(FEW)} of {len(FEW)} runs, 100% of the work" in done.stderr
     shown = CliRunner().invoke(palio, ["lab", "verify", "siena-site-load", "siena-notification-cost", *out, "--json"])
     assert shown.exit_code == 0, shown.output
     claims = json.loads(shown.stdout)["claims"]
@@ -177,8 +178,10 @@ def test_verify_and_run_from_the_shell(tmp_path: Path) -> None:
     assert [claim["claim"] for claim in claims[:3]] == ["hierarchy-even-at-few", "peers-even-at-many", "worst-site"]
     assert all(isinstance(claim["holds"], bool) and claim["figure"] for claim in claims[:3])
     assert claims[-1] == claims[-1] | {"claim": "one-notification", "figure": None, "holds": None}
-    table = CliRunner().invoke(palio, ["lab", "verify", "siena-site-load", *out], terminal_width=200)
-    assert "of 3 claims hold" in table.stdout
+    told = CliRunner().invoke(palio, ["lab", "verify", "siena-site-load", *out])
+    assert "of 3 claims hold" in told.stdout
+    assert told.stdout.count("predicate: ") == told.stdout.count("figure: ") == 3
+    assert "\nsiena-site-load\n" in told.stdout
     again = CliRunner().invoke(palio, ["lab", "run", *out])
     assert f"0 runs done, {len(FEW)} were done before, 0 failed" in again.stdout
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # the help must not wait for Spark
 
 _BROKEN = 1
 _RUNS = "palio-lab"
+_TOLD = 0.1
+"""Of the work: how often those who see no bar are told how far it is."""
 
 
 @click.group()
@@ -209,13 +211,17 @@ def _sweeping(master: str, sweep: Sweep) -> Iterator[tuple[SparkSession, Swept]]
 
     from palio.lab.sweep import Standing
 
+    console = Console(stderr=True)
     with running(master) as spark:
-        with _bar(Console(stderr=True)) as bar:
+        with _bar(console) as bar:
             task = bar.add_task("Runs", total=1.0, runs="", rate="")
-            begin, before = monotonic(), None
+            begin, before, told = monotonic(), None, 0.0
 
             def show(standing: Standing) -> None:
-                nonlocal before
+                nonlocal before, told
+                if not console.is_terminal and standing.share >= told + _TOLD:
+                    told = standing.share
+                    click.echo(f"{standing.done:,} of {standing.runs:,} runs, {told:.0%} of the work", err=True)
                 before = standing.done if before is None else before
                 minutes = (monotonic() - begin) / 60
                 rate = f"{(standing.done - before) / minutes:,.0f} a minute" if standing.done > before else ""
@@ -243,18 +249,25 @@ def _bar(console: Console) -> Progress:
 
 
 def _print(judged: list[Judged]) -> None:
-    from rich import box
+    """One claim below the other: figures are too long for the columns of a table."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.padding import Padding
+    from rich.text import Text
 
     from palio.lab.verify import summary
 
-    table = Table(box=box.SIMPLE_HEAD, show_lines=True)
-    for name in ("study", "claim", "predicate", "figure", "holds"):
-        table.add_column(name)
+    console, study = Console(highlight=False), ""
     for each in judged:
+        if each.study != study:
+            study = each.study
+            console.print(Text(f"\n{study}", "bold"))
         verdict = each.verdict
-        answer = "not in this grid" if verdict is None else "yes" if verdict.holds else "no"
-        table.add_row(each.study, each.claim.words, each.claim.predicate, verdict.figure if verdict else "", answer)
-    Console().print(table)
-    click.echo(summary(judged))
+        holds = None if verdict is None else verdict.holds
+        mark, style = {True: ("holds", "green"), False: ("does not hold", "red"), None: ("not in this grid", "dim")}[
+            holds
+        ]
+        console.print(Padding(Text.assemble((mark, style), ": ", each.claim.words), (0, 0, 0, 2)))
+        console.print(Padding(Text(f"predicate: {each.claim.predicate}", "dim"), (0, 0, 0, 6)))
+        if verdict is not None:
+            console.print(Padding(Text(f"figure: {verdict.figure}"), (0, 0, 0, 6)))
+    click.echo(f"\n{summary(judged)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterable, Mapping
-from contextlib import suppress
 from os import strerror
 from ssl import SSLError
 from types import TracebackType
@@ -91,13 +90,7 @@ class Client:
             await self._part(connection)
 
     async def _part(self, connection: Connection) -> None:
-        if self._options.name is None and not connection.lost.done():
-            with suppress(ConnectionLostError):
-                for wanted in self._inbox.subscriptions.wanted():
-                    connection.ask("unsubscribe", wanted)
-                for advertisement in self._advertisements:
-                    connection.ask("unadvertise", advertisement)
-        connection.close()
+        connection.close(for_good=self._options.name is None)
         try:
             await asyncio.wait_for(asyncio.shield(connection.lost), self._options.connect_timeout)
         except TimeoutError:  # it does not take our last words
@@ -236,21 +229,25 @@ class Client:
             else:
                 await self._is_connected.wait()
 
-    async def _ask(self, operation: str, subject: control.Subject, *, wait: bool = False) -> None:
+    async def _ask(
+        self, operation: str, subject: control.Subject, *, wait: bool = False, instead: Iterable[control.Subject] = ()
+    ) -> None:
         """Ask until there is an answer: all that can be asked may be asked twice."""
         while True:
             connection = await self._open()
             try:
-                await connection.ask(operation, subject, wait=wait)
+                await connection.ask(operation, subject, wait=wait, instead=instead)
             except ConnectionLostError:
                 continue
             return
 
-    async def _take_back(self, requests: Iterable[tuple[str, control.Subject]]) -> None:
+    async def _take_back(
+        self, operation: str, changes: Iterable[tuple[control.Subject, Iterable[control.Subject]]]
+    ) -> None:
         """Do what ends something. Who ends it does not wait for a connection: the server is told when there is one."""
 
         async def ask() -> None:
-            await asyncio.gather(*(self._ask(operation, subject) for operation, subject in requests))
+            await asyncio.gather(*(self._ask(operation, each, instead=instead) for each, instead in changes))
 
         connection, errand = self._connection, self._run(ask())
         if connection is not None:
@@ -332,11 +329,11 @@ class Client:
             raise
 
     async def _withdraw(self, subscription: Subscription) -> None:
-        """Take a subscription back, with one write: what is subscribed anew misses as little as can be."""
+        """Take a subscription back; others miss nothing."""
         if not self._inbox.subscriptions.remove(subscription) or self._end is not None:
             return
         changes = self._inbox.subscriptions.changes(subscription.wanted)
-        await self._take_back(changes)
+        await self._take_back("unsubscribe", changes)
 
     async def unsubscribe(self, wanted: str | Filter | Pattern) -> None:
         """Cancel all subscriptions of this party that a filter covers, or, position by position, a pattern.
@@ -396,7 +393,7 @@ class Client:
             if not streams:
                 del self._inbox.watches[subject]
                 if self._end is None:
-                    await self._take_back([("unwatch", subject)])
+                    await self._take_back("unwatch", [(subject, ())])
 
     # -- what is done meanwhile ----------------------------------------------------------------------------------------
 

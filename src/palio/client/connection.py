@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol, cast
 
 from palio import _core
 from palio.client.errors import ConnectionLostError, TooLargeError, refusal
 from palio.codec import control, frames
 from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Sequence, Welcome
-from palio.errors import DecodeError, PeerError
-from palio.model import Notification
+from palio.errors import CallerError, DecodeError, PeerError
+from palio.model import DEFAULT_LIMITS, Limits, Notification
 
 _MOST_NUMBER = 2**32 - 1
 _LONGEST_FRAME = 2**28
@@ -30,10 +30,10 @@ class Receiver(Protocol):
     def delivered(self, notification: Notification) -> None:
         """A notification has come."""
 
-    def found(self, sequence: Sequence) -> None:
+    def found(self, sequence: Sequence, limits: Limits) -> None:
         """A sequence of notifications has come."""
 
-    def looked(self, outlook: Outlook) -> None:
+    def looked(self, outlook: Outlook, limits: Limits) -> None:
         """There is, or is not, somebody for what is watched."""
 
     def refused(self, text: str) -> None:
@@ -81,6 +81,8 @@ class Connection(asyncio.Protocol):
         self._alarm: asyncio.TimerHandle | None = None
         self._reason: ConnectionLostError | None = None
         self.welcomed: asyncio.Future[Welcome] = self._loop.create_future()
+        self._limits = DEFAULT_LIMITS
+        """What the server lets through, it says in its welcome."""
         self.lost: asyncio.Future[ConnectionLostError] = self._loop.create_future()
         """Done when the connection is gone, with the reason."""
 
@@ -172,7 +174,7 @@ class Connection(asyncio.Protocol):
 
     def _received(self, kind: int, content: bytes) -> None:
         if kind == frames.DELIVER:
-            self._receiver.delivered(frames.delivered(content))
+            self._receiver.delivered(frames.delivered(content, self._limits))
         elif kind == frames.ACCEPTED:
             self._accepted(int.from_bytes(content, "big"))
         else:
@@ -183,12 +185,13 @@ class Connection(asyncio.Protocol):
             case Answer():
                 self._answered(frame)
             case Sequence():
-                self._receiver.found(frame)
+                self._receiver.found(frame, self._limits)
             case Outlook():
-                self._receiver.looked(frame)
+                self._receiver.looked(frame, self._limits)
             case Ping(number):
                 self._put(control.encode(Pong(number)))
             case Welcome():
+                self._limits = _limits(frame)
                 self._resolve(self.welcomed, frame)
                 self._alarm = self._loop.call_later(self._settings.ping_interval, self._look)
             case Goodbye(code, text):
@@ -245,11 +248,19 @@ class Connection(asyncio.Protocol):
             if self._number not in self._asked:
                 return self._number
 
-    def ask(self, operation: str, subject: control.Subject, *, wait: bool = False) -> asyncio.Future[None]:
+    def ask(
+        self,
+        operation: str,
+        subject: control.Subject,
+        *,
+        wait: bool = False,
+        instead: Iterable[control.Subject] = (),
+    ) -> asyncio.Future[None]:
         """Ask for something; the answer will come."""
         kind, document = control.document(subject)
         number, answer = self._expect()
-        self._put(control.encode(Ask(number, operation, kind, document, wait)))
+        others = tuple(map(control.document, instead))
+        self._put(control.encode(Ask(number, operation, kind, document, wait, instead=others)))
         return answer
 
     def _expect(self) -> tuple[int, asyncio.Future[Any]]:
@@ -338,11 +349,11 @@ class Connection(asyncio.Protocol):
         self._put(control.encode(Ping(0)))
         self._alarm = self._loop.call_later(self._settings.ping_interval, self._look)
 
-    def close(self) -> None:
-        """Say goodbye, and end the connection when all is written."""
+    def close(self, *, for_good: bool = False) -> None:
+        """Say goodbye, and end the connection when all is written; the server forgets a party that goes for good."""
         if not self._transport.is_closing():
             self._reason = self._reason or ConnectionLostError("the client was closed", "closed")
-            self._out.append(control.encode(Goodbye("", "")))
+            self._out.append(control.encode(Goodbye(control.LEFT if for_good else "", "")))
             self._flush()
             self._transport.close()
 
@@ -350,3 +361,12 @@ class Connection(asyncio.Protocol):
         """End the connection at once."""
         self._reason = self._reason or reason
         self._transport.abort()
+
+
+def _limits(welcome: Welcome) -> Limits:
+    """Those of the server; what this client does not know of does not concern it."""
+    known = {name: most for name, most in welcome.limits.items() if name in Limits.__dataclass_fields__}
+    try:
+        return Limits(**known)
+    except CallerError as error:
+        raise DecodeError(f"a welcome with a limit that is none: {error}") from error

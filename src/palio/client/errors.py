@@ -58,7 +58,7 @@ _REFUSALS: dict[str, type[RefusedError]] = {
     "not-allowed": NotAllowedError,
     "limit": TooLargeError,
 }
-FINAL_CODES = frozenset({"token", "name", "version", "replaced"})
+FINAL_CODES = frozenset({"token", "unknown", "name", "version", "replaced"})
 """Why a connection ends so that another attempt would end in the same way, or would throw out who came after us."""
 
 

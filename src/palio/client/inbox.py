@@ -9,7 +9,7 @@ from typing import Any
 from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription, Subscriptions
 from palio.codec import control, msgpack
-from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Notification, Pattern
+from palio.model import Advertisement, Envelope, Filter, Limits, Notification, Pattern
 
 _log = logging.getLogger("palio.client")
 
@@ -38,19 +38,21 @@ class Inbox:
         for subscription in self.subscriptions.deliver(notification):
             self._failed(subscription)
 
-    def found(self, sequence: control.Sequence) -> None:
+    def found(self, sequence: control.Sequence, limits: Limits) -> None:
         """A sequence of notifications has come."""
-        pattern = msgpack.decode(Pattern, bytes(sequence.pattern))
+        pattern = msgpack.decode(Pattern, bytes(sequence.pattern), limits)
         elements = tuple(
-            msgpack.decode(Notification, bytes(body)).with_envelope(msgpack.decode(Envelope, bytes(envelope)))
+            msgpack.decode(Notification, bytes(body), limits).with_envelope(
+                msgpack.decode(Envelope, bytes(envelope), limits)
+            )
             for envelope, body in sequence.notifications
         )
         for subscription in self.subscriptions.deliver_sequence(pattern, elements):
             self._failed(subscription)
 
-    def looked(self, outlook: control.Outlook) -> None:
+    def looked(self, outlook: control.Outlook, limits: Limits) -> None:
         """There is, or is not, somebody for what is watched."""
-        subject = control.subject(outlook.kind, outlook.document, DEFAULT_LIMITS)
+        subject = control.subject(outlook.kind, outlook.document, limits)
         for stream in () if isinstance(subject, Pattern) else self.watches.get(subject, ()):
             stream.put(outlook.is_good)
 

@@ -112,16 +112,15 @@ class Subscriptions:
             del self._holders[id]
         return True
 
-    def changes(self, gone: tuple[Wanted, ...]) -> list[tuple[str, Wanted]]:
-        """What to tell the server when some filters, or a pattern, are wanted no more.
+    def changes(self, gone: tuple[Wanted, ...]) -> list[tuple[Wanted, list[Wanted]]]:
+        """What to cancel at the server when some filters, or a pattern, are wanted no more; and what takes its place.
 
         Cancelling a filter cancels all that it covers. So what another subscription wants as well is not cancelled, and
-        what is still wanted below it is subscribed anew.
+        what is still wanted below it is subscribed to in the same step.
         """
         left = self.wanted()
         cancelled = [each for each in gone if not any(covers(other, each) for other in left)]
-        again = [each for each in left if any(covers(other, each) for other in cancelled)]
-        return [("unsubscribe", each) for each in cancelled] + [("subscribe", each) for each in again]
+        return [(each, [other for other in left if covers(each, other)]) for each in cancelled]
 
     def cancel(self, cancelled: Wanted) -> list[Subscription]:
         """Take out what is cancelled on purpose, with all that it covers; the subscriptions that are left without

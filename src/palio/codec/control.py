@@ -17,6 +17,8 @@ from palio.model import Advertisement, Filter, Limits, Notification, Pattern
 
 VERSION = 1
 """Of the protocol."""
+LEFT = "left"
+"""The code of a goodbye by which a party says that it will not come back, and all that it holds ends."""
 Subject = Filter | Pattern | Advertisement
 _SUBJECTS: dict[str, type[Filter] | type[Pattern] | type[Advertisement]] = {
     "filter": Filter,
@@ -51,6 +53,8 @@ class Welcome(Control, frozen=True, array_like=True, forbid_unknown_fields=True)
     incarnation: int
     frame_bytes: int
     """Frames that are longer are refused."""
+    limits: dict[str, int] = {}
+    """What a notification or a filter may be, where that is not as usual."""
 
 
 class Goodbye(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -84,6 +88,8 @@ class Ask(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Answer only when it has spread through the network."""
     party: str = ""
     """For whom, if it is another one."""
+    instead: tuple[tuple[str, Raw], ...] = ()
+    """Where something is cancelled: what is subscribed to in the same step; kind and document of each."""
 
 
 class Answer(Control, frozen=True, array_like=True, forbid_unknown_fields=True):

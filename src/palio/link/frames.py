@@ -79,3 +79,5 @@ class Data(Frame, frozen=True, gc=False):
     messages: tuple[Message, ...]
     expected: int
     """All messages of the other direction with lower numbers have arrived."""
+    has_room: bool = True
+    """Whether more of them may come; if not, the other end keeps them until it hears that they may."""

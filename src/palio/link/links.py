@@ -16,12 +16,12 @@ from palio.routing.messages import Message, Stamp
 class _Repeated:
     """A frame that is sent again and again until there is an answer."""
 
-    __slots__ = ("_most", "at", "frame", "patience")
+    __slots__ = ("_least", "_most", "at", "frame", "patience")
 
     def __init__(self, frame: Frame, now: int, settings: LinkSettings) -> None:
         self.frame = frame
         self.at = now
-        self.patience = settings.retransmit
+        self.patience = self._least = settings.retransmit
         self._most = settings.most_patience
 
     def is_due(self, now: int) -> bool:
@@ -31,6 +31,10 @@ class _Repeated:
         self.at = now + self.patience
         self.patience = min(2 * self.patience, self._most)
         return True
+
+    def hasten(self, now: int) -> None:
+        """Send it now, and be as impatient as in the beginning."""
+        self.at, self.patience = now, self._least
 
 
 class _Opening(NamedTuple):
@@ -81,6 +85,10 @@ class Links:
         """When to look at a neighbour again."""
         self._plans: list[tuple[int, str]] = []
         """The same as a heap, with plans that do not count any more."""
+        self._full: dict[str, None] = {}
+        """Neighbours for which so much waits that others are held back."""
+        self._has_room = True
+        """Whether there is room beside that."""
 
     # -- wishes --------------------------------------------------------------------------------------------------------
 
@@ -110,11 +118,20 @@ class Links:
             self._keeper.delete(("wish", peer))
 
     def doubt(self, peer: str, now: int) -> None:
-        """Find out whether a neighbour still knows the link, if there is one."""
+        """Find out whether a neighbour still knows the link, if there is one; and say at once what waits for it."""
         link = self._links.get(peer)
         self._stirred[peer] = None
-        if link is not None and link.doubt is None:
-            link.doubt = _Repeated(Probe(link.session.stamp, now), now, self._settings)
+        if link is not None:
+            if link.doubt is None:
+                link.doubt = _Repeated(Probe(link.session.stamp, now), now, self._settings)
+            link.session.hasten(now)
+        for each in self._repeated(peer, link):
+            each.hasten(now)
+
+    def lose(self, peer: str, now: int) -> list[Event]:
+        """Give up a link to a neighbour that cannot be reached; one that is wished for begins anew when it can be."""
+        self._stirred[peer] = None
+        return [*self._end(peer, Why.UNKNOWN, now), *self._drop(peer, now)] if peer in self._links else []
 
     def _open(self, peer: str, now: int) -> None:
         self._reopen.pop(peer, None)
@@ -125,7 +142,7 @@ class Links:
 
     def _end(self, peer: str, why: Why, now: int) -> list[Event]:
         """Forget a link, or a question for one, and tell the other end until it knows."""
-        opening, link = self._opening.pop(peer, None), self._remove(peer)
+        opening, link = self._opening.pop(peer, None), self._remove(peer, now)
         stamp = opening.frame.session if opening else link.session.stamp if link else None
         if stamp is not None:
             if why is Why.ENDED:
@@ -198,6 +215,8 @@ class Links:
         link.answer = None
         session = link.session
         messages = session.receive(frame, now)
+        if peer in self._full and not session.is_full(2):
+            self._relieve(peer, now)
         if session.is_due(now):
             self._stirred[peer] = None
         else:
@@ -289,7 +308,7 @@ class Links:
 
     def _drop(self, peer: str, now: int) -> list[Event]:
         """Forget a link; one that is wished for is opened again."""
-        link = self._remove(peer)
+        link = self._remove(peer, now)
         if peer in self._wishes:
             self._reopen[peer] = now + self._settings.retransmit
         return [Down(peer)] if link else []
@@ -299,14 +318,17 @@ class Links:
     def _add(self, peer: str, link: _Link) -> None:
         self._reopen.pop(peer, None)
         self._links[peer] = link
+        link.session.has_room = self._has_room and not self._full
         self._keep_link(peer, link)
 
     def _keep_link(self, peer: str, link: _Link) -> None:
         answer = link.answer.frame if link.answer else None
         self._keeper.put(("link", peer), (link.session.stamp, link.role, link.latency, answer))
 
-    def _remove(self, peer: str) -> _Link | None:
+    def _remove(self, peer: str, now: int) -> _Link | None:
         link = self._links.pop(peer, None)
+        if peer in self._full:
+            self._relieve(peer, now)
         if link is not None and self._is_keeping:
             base, end, _ = link.kept
             for key in (("link", peer), ("base", peer), ("in", peer), *(("out", peer, n) for n in range(base, end))):
@@ -345,10 +367,13 @@ class Links:
                     stamp, role, latency, answer = value
                     repeated = _Repeated(answer, now, self._settings) if answer is not None else None
                     self._links[peer] = _Link(self._session(records, peer, stamp), role, latency, repeated)
+                    if self._links[peer].session.is_full():
+                        self._full[peer] = None
                     ups.append(Up(peer, role, stamp, (), (), latency))
         for peer in self._wishes:
             if peer not in self._links:
                 self._reopen[peer] = now
+        self._say_room(now)
         for peer in self._links:
             self.doubt(peer, now)
         self._stirred.update(dict.fromkeys([*self._wishes, *self._closing]))
@@ -367,12 +392,45 @@ class Links:
     def send(self, peer: str, messages: Sequence[Message], now: int) -> list[Event]:
         """Put messages into the sequence of a link. If too many wait, the link is given up and begins anew."""
         self._stirred[peer] = None
+        session = self._links[peer].session
         try:
-            self._links[peer].session.send(messages)
+            session.send(messages)
         except LimitError:
-            events = self._end(peer, Why.UNKNOWN, now)
-            return [*events, *self._drop(peer, now)]
+            return self.lose(peer, now)
+        if peer not in self._full and session.is_full():
+            self._full[peer] = None
+            self._say_room(now)
         return []
+
+    # -- how much there may be -----------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether whoever brings more for neighbours should wait."""
+        return bool(self._full)
+
+    def room(self, now: int, *, is_there: bool) -> None:
+        """Whether this server can take more from its neighbours, as far as its driver knows."""
+        self._has_room = is_there
+        self._say_room(now)
+
+    def _relieve(self, peer: str, now: int) -> None:
+        """Enough is gone of what waited for a neighbour."""
+        del self._full[peer]
+        self._say_room(now)
+
+    def _say_room(self, now: int) -> None:
+        """Tell those neighbours for whom it has changed whether there is room for what they bring.
+
+        What waits for a neighbour is no reason not to take what that very one brings: else two could wait for each
+        other for ever.
+        """
+        for peer, link in self._links.items():
+            has_room = self._has_room and not self._full.keys() - {peer}
+            if link.session.has_room != has_room:
+                link.session.has_room = has_room
+                link.session.acknowledge_soon(now)
+                self._stirred[peer] = None
 
     def frames(self, now: int) -> list[tuple[str, Frame]]:
         """All frames that are due."""

@@ -10,7 +10,10 @@ import msgspec
 
 from palio.errors import LimitError, PeerError
 from palio.link.frames import Data
-from palio.routing.messages import Message, Stamp
+from palio.routing.messages import Message, Publish, Stamp
+
+_CONTROL_BYTES = 256
+"""What a message without a notification counts for: it is bounded by the limits of filters."""
 
 
 class LinkSettings(msgspec.Struct, frozen=True):
@@ -21,13 +24,24 @@ class LinkSettings(msgspec.Struct, frozen=True):
     most_patience: int = 6_400_000
     """So long at most."""
     acknowledge: int = 20_000
-    """An acknowledgement waits so long for messages that could carry it."""
-    window: int = 256
+    """An acknowledgement waits so long for messages that could carry it, or until half a window has come."""
+    window: int = 1_024
     """Messages that are on their way at the same time; others wait."""
-    frame: int = 64
+    frame: int = 128
     """Messages in one frame."""
+    full: int = 4_096
+    """With so many messages waiting, whoever brings more is held back."""
+    full_bytes: int = 16 << 20
+    """The same, by their size."""
     outbox: int = 100_000
     """Messages that may wait; with more the link is given up, and begins anew."""
+    outbox_bytes: int = 256 << 20
+    """The same, by their size."""
+
+
+def size_of(message: Message) -> int:
+    """About how many bytes a message takes while it waits."""
+    return message.notification.size if message.__class__ is Publish else _CONTROL_BYTES
 
 
 class BrokenSequenceError(PeerError):
@@ -43,14 +57,18 @@ class Session:
 
     __slots__ = (
         "_acknowledge_at",
+        "_bytes",
         "_end",
         "_outbox",
         "_patience",
         "_resend_at",
         "_sent",
         "_settings",
+        "_told",
         "base",
         "expected",
+        "has_room",
+        "is_held",
         "stamp",
     )
 
@@ -64,10 +82,17 @@ class Session:
         """The number of the first message that is not acknowledged."""
         self._settings = settings
         self._outbox: deque[Message] = deque(outbox)
+        self._bytes = sum(map(size_of, self._outbox))
         self._end = base + len(self._outbox)
         """The number after the last message that may have been sent."""
+        self.has_room = True
+        """Whether this end can take more; said with all frames. What comes nevertheless is taken."""
+        self.is_held = False
+        """Whether the other end has said that it has no room."""
         self._sent = 0
         """So many of the outbox are on their way."""
+        self._told = expected
+        """The number that the other end was last told to be expected."""
         self._patience = settings.retransmit
         self._resend_at: int | None = None
         self._acknowledge_at: int | None = None
@@ -82,10 +107,15 @@ class Session:
 
     def is_due(self, now: int) -> bool:
         """Whether :meth:`frames` may have something to say."""
-        if self._sent < len(self._outbox) and self._sent < self._settings.window:
+        if self._sent < len(self._outbox) and self._sent < self._settings.window and not self.is_held:
             return True
         resend, acknowledge = self._resend_at, self._acknowledge_at
         return (resend is not None and resend <= now) or (acknowledge is not None and acknowledge <= now)
+
+    def is_full(self, share: int = 1) -> bool:
+        """Whether as much waits, or a part of that (a half, a third), that nothing should be added."""
+        settings = self._settings
+        return len(self._outbox) * share >= settings.full or self._bytes * share >= settings.full_bytes
 
     @property
     def next(self) -> int:
@@ -104,17 +134,28 @@ class Session:
         """Let the other end hear something, also if there is nothing to say."""
         self._acknowledge_at = now
 
+    def hasten(self, now: int) -> None:
+        """Send at once what was not acknowledged: the other end can be reached again."""
+        self._patience = self._settings.retransmit
+        if self._resend_at is not None:
+            self._resend_at = now
+
     def send(self, messages: Sequence[Message]) -> None:
         """Put messages into the sequence."""
-        total = len(self._outbox) + len(messages)
-        if total > self._settings.outbox:
-            raise LimitError("outbox", self._settings.outbox, total, "messages waiting for a neighbour")
+        settings, total = self._settings, len(self._outbox) + len(messages)
+        if total > settings.outbox:
+            raise LimitError("outbox", settings.outbox, total, "messages waiting for a neighbour")
+        size = self._bytes + sum(map(size_of, messages))
+        if size > settings.outbox_bytes:
+            raise LimitError("outbox_bytes", settings.outbox_bytes, size, "bytes waiting for a neighbour")
+        self._bytes = size
         self._outbox.extend(messages)
 
     def receive(self, frame: Data, now: int) -> Sequence[Message]:
         """The messages of a frame that are next in the sequence; none if they came before or are not due yet."""
         if frame.expected > self.base:
             self._acknowledged(frame.expected, now)
+        self.is_held = not frame.has_room
         messages = frame.messages
         if not messages:
             return ()
@@ -126,6 +167,8 @@ class Session:
             return ()
         fresh = messages[known:] if known else messages
         self.expected += len(fresh)
+        if 2 * (self.expected - self._told) >= self._settings.window:
+            self._acknowledge_at = now  # else who sends much would have to wait
         return fresh
 
     def _acknowledged(self, expected: int, now: int) -> None:
@@ -133,35 +176,42 @@ class Session:
             raise BrokenSequenceError(f"number {expected} is expected where only {self._end} were sent")
         done = expected - self.base
         for _ in range(done):
-            self._outbox.popleft()
+            self._bytes -= size_of(self._outbox.popleft())
         self.base = expected
         self._sent = max(0, self._sent - done)
         self._patience = self._settings.retransmit
-        self._resend_at = now + self._patience if self._sent else None
+        self._resend_at = now + self._patience if self._outbox else None
 
     def frames(self, now: int) -> list[Data]:
-        """The frames that are due: new messages, old ones once more, or an acknowledgement."""
+        """The frames that are due: new messages, old ones once more, or an acknowledgement.
+
+        If the other end has no room, one frame is sent now and then, in case what it said later was lost.
+        """
+        settings = self._settings
+        most = 0 if self.is_held else settings.window
         if self._resend_at is not None and now >= self._resend_at:
             self._sent = 0
-            self._patience = min(2 * self._patience, self._settings.most_patience)
+            self._patience = min(2 * self._patience, settings.most_patience)
             self._resend_at = None
-        if self._sent < len(self._outbox) and self._sent < self._settings.window:
-            self._acknowledge_at = None
-            if self._resend_at is None:
-                self._resend_at = now + self._patience
-            return self._fresh()
+            most = max(most, settings.frame)
+        if self._outbox and self._resend_at is None:
+            self._resend_at = now + self._patience
+        most = min(most, len(self._outbox))
+        if self._sent < most:
+            self._acknowledge_at, self._told = None, self.expected
+            return self._fresh(most)
         if self._acknowledge_at is not None and now >= self._acknowledge_at:
-            self._acknowledge_at = None
-            return [Data(self.stamp, self.base, (), self.expected)]
+            self._acknowledge_at, self._told = None, self.expected
+            return [Data(self.stamp, self.base, (), self.expected, self.has_room)]
         return []
 
-    def _fresh(self) -> list[Data]:
+    def _fresh(self, most: int) -> list[Data]:
         """Frames with all messages that may set out."""
         found = []
-        sent, most, step = self._sent, min(len(self._outbox), self._settings.window), self._settings.frame
+        sent, step = self._sent, self._settings.frame
         while sent < most:
             messages = tuple(islice(self._outbox, sent, min(sent + step, most)))
-            found.append(Data(self.stamp, self.base + sent, messages, self.expected))
+            found.append(Data(self.stamp, self.base + sent, messages, self.expected, self.has_room))
             sent += len(messages)
         self._sent = sent
         self._end = max(self._end, self.base + sent)

@@ -66,7 +66,7 @@ class _Form(NamedTuple):
 
 
 def _form(hint: Any) -> _Form:
-    if hint in (str, int, datetime):
+    if hint in (str, int, bool, datetime):
         return _Form(hint)
     if hint in (Filter, Advertisement, Pattern):
         return _Form(Raw, lambda value: Raw(msgpack.encode(value)), lambda raw, limits: _document(hint, raw, limits))

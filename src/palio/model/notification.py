@@ -14,6 +14,8 @@ from palio.model.syntax.parser import parse_notification
 from palio.model.syntax.printer import print_literal, print_name
 from palio.model.value import TYPE_OF, Type, Value, check_name, check_value
 
+_BASE_BYTES, _ATTRIBUTE_BYTES = 64, 32
+
 
 class Notification(Immutable, Mapping[str, Value]):
     """Attributes by name, in code-point order of the names; immutable and hashable.
@@ -116,6 +118,19 @@ class Notification(Immutable, Mapping[str, Value]):
 
     def __len__(self) -> int:
         return len(self._attributes)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes, for those who have to bound what they keep.
+
+        >>> Notification(event="alarm").size < Notification(event="alarm").with_payload(b"." * 1000).size
+        True
+        """
+        size = _BASE_BYTES + _ATTRIBUTE_BYTES * len(self._attributes)
+        for value in self._attributes.values():
+            if value.__class__ is str or value.__class__ is bytes:
+                size += len(value)
+        return size if self.payload is None else size + len(self.payload.data)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Notification):

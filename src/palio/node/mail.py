@@ -47,6 +47,11 @@ class Mail:
             del kept[done]
             self._journal.delete(("mail", party, done))
 
+    def forget(self, party: str) -> None:
+        """A party will not fetch anything. If it comes back all the same, numbers go on: none has two meanings."""
+        for number in self._kept.pop(party, {}):
+            self._journal.delete(("mail", party, number))
+
     def kept(self, party: str) -> list[tuple[int, Content]]:
         """What a party has not acknowledged, in the order of the numbers."""
         return sorted(self._kept.get(party, {}).items(), key=lambda item: item[0])

@@ -177,21 +177,24 @@ class Node:
                 self._persisted(token)
             case ports.Attach() | ports.Acknowledge():
                 self._fetch(given)
-            case ports.Connect() | ports.Disconnect() | ports.Doubt():
+            case ports.Room(is_there):
+                self.links.room(self._now, is_there=is_there)
+            case ports.Connect() | ports.Disconnect() | ports.Doubt() | ports.Lost():
                 self._link(given)
 
     # -- parties -------------------------------------------------------------------------------------------------------
 
     def _request(self, request: Request) -> None:
+        asker = request.party if request.by is None else request.by
         try:
             waits = self._perform(request)
         except PalioError as error:
-            self._outputs.append(Reply(request.party, request.number, error))
+            self._outputs.append(Reply(asker, request.number, error))
             return
         if waits:
-            self._spread(_Asked(request.party, request.number), None, self.settings.server)
+            self._spread(_Asked(asker, request.number), None, self.settings.server)
         else:
-            self._outputs.append(Reply(request.party, request.number))
+            self._outputs.append(Reply(asker, request.number))
 
     def _perform(self, request: Request) -> bool:
         """Do what a party asks for; whether it wants to wait until that has spread."""
@@ -208,12 +211,8 @@ class Node:
                 self._subscribe(party, wanted)
                 self._keep_party(party)
                 return wait
-            case ports.Unsubscribe(wanted):
-                wanted = _plain(wanted)
-                if isinstance(wanted, Filter):
-                    self.router.unsubscribe(party, wanted)
-                else:
-                    self.monitors.unsubscribe(party, wanted)
+            case ports.Unsubscribe(wanted, instead):
+                self._unsubscribe(party, _plain(wanted), [_plain(each) for each in instead])
                 self._keep_party(party)
             case ports.Advertise(advertisement, wait):
                 admission.check_constraints(advertisement, self.settings.limits)
@@ -227,6 +226,8 @@ class Node:
                 self._keep_party(party)
             case ports.Watch() | ports.Unwatch():
                 self._watch(party, operation)
+            case ports.Leave():
+                self._leave(party)
         return False
 
     def _watch(self, party: str, operation: ports.Watch | ports.Unwatch) -> None:
@@ -248,10 +249,42 @@ class Node:
         admission.check_wanted(wanted, self.settings.limits)
         held = len(self.router.profile(party).filters) + self.monitors.count(party)
         admission.check_room(held, self.settings.filters_per_party)
+        self._add(party, wanted)
+
+    def _add(self, party: str, wanted: Filter | Pattern) -> None:
         if isinstance(wanted, Filter):
             self.router.subscribe(party, wanted)
         else:
             self.monitors.subscribe(party, wanted)
+
+    def _unsubscribe(self, party: str, wanted: Filter | Pattern, instead: Sequence[Filter | Pattern]) -> None:
+        """All of it, or nothing if something that is wanted instead cannot be."""
+        held = self.monitors.count(party) + len(instead)
+        for filter in self.router.profile(party).filters:
+            held += not (isinstance(wanted, Filter) and wanted.covers(filter))
+        if instead:
+            admission.check_room(held - 1, self.settings.filters_per_party)
+        for each in instead:
+            admission.check_wanted(each, self.settings.limits)
+        if isinstance(wanted, Filter):
+            self.router.unsubscribe(party, wanted)
+        else:
+            self.monitors.unsubscribe(party, wanted)
+        for each in instead:
+            self._add(party, each)
+
+    def _leave(self, party: str) -> None:
+        filters, advertisements = self.router.profile(party)
+        operations: list[ports.Operation] = [
+            *map(ports.Unsubscribe, filters),
+            *map(ports.Unsubscribe, self.monitors.patterns(party)),
+            *map(ports.Unadvertise, advertisements),
+            *map(ports.Unwatch, self.outlooks.of(party)),
+        ]
+        for operation in operations:
+            self._perform(Request(party, 0, operation))
+        if self.mail is not None:
+            self.mail.forget(party)
 
     def _keep_party(self, party: str) -> None:
         if self._keeping:
@@ -303,7 +336,7 @@ class Node:
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
-    def _link(self, given: ports.Connect | ports.Disconnect | ports.Doubt) -> None:
+    def _link(self, given: ports.Connect | ports.Disconnect | ports.Doubt | ports.Lost) -> None:
         peer = given.peer
         try:
             match given:
@@ -313,6 +346,8 @@ class Node:
                     self._happened(self.links.disconnect(peer, self._now))
                 case ports.Doubt():
                     self.links.doubt(peer, self._now)
+                case ports.Lost():
+                    self._happened(self.links.lose(peer, self._now))
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
 

@@ -27,6 +27,8 @@ class Unsubscribe(Input, frozen=True, gc=False):
     """A party cancels all its subscriptions that a filter covers; or, position by position, a pattern."""
 
     filter: Filter | Pattern
+    instead: tuple[Filter | Pattern, ...] = ()
+    """What it wants from now on; nothing comes in between."""
 
 
 class Advertise(Input, frozen=True, gc=False):
@@ -62,7 +64,11 @@ class Unwatch(Input, frozen=True, gc=False):
     subject: Filter | Advertisement
 
 
-Operation = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Watch | Unwatch
+class Leave(Input, frozen=True, gc=False):
+    """A party goes for good, with all that it wants, offers and has not fetched."""
+
+
+Operation = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Watch | Unwatch | Leave
 
 
 class Request(Input, frozen=True, gc=False):
@@ -72,7 +78,7 @@ class Request(Input, frozen=True, gc=False):
     number: int
     operation: Operation
     by: str | None = None
-    """The party that acts for this one, if it is another."""
+    """The party that acts for this one, if it is another; it gets the answer."""
 
 
 class PublishBlock(Input, frozen=True, gc=False):
@@ -98,9 +104,21 @@ class Disconnect(Input, frozen=True, gc=False):
 
 
 class Doubt(Input, frozen=True, gc=False):
-    """The way to a neighbour was interrupted: find out whether it still knows the link."""
+    """The way to a neighbour was interrupted, and is there again: find out whether it still knows the link."""
 
     peer: str
+
+
+class Lost(Input, frozen=True, gc=False):
+    """A neighbour cannot be reached and is not waited for any longer: until it is back there is no link to it."""
+
+    peer: str
+
+
+class Room(Input, frozen=True, gc=False):
+    """Whether there is room for what neighbours bring; if not, they are asked to wait."""
+
+    is_there: bool
 
 
 class FromPeer(Input, frozen=True, gc=False):

@@ -3,37 +3,45 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from palio.node import ports
 
 if TYPE_CHECKING:
     from palio.server.connection import Connection
+    from palio.server.driver import Driver
 
 _LOOK_SECONDS = 0.02
 
 
 class Backlog:
-    """The bytes that wait for all connections.
+    """The bytes that wait for all connections, and whether too much waits for a neighbour.
 
-    When there are too many, whoever publishes is not read from until half of them are gone; who has not taken a byte
-    for too long meanwhile is given up, so that nobody waits for it for ever.
+    When there are too many, whoever publishes is not read from until half of them are gone, and neighbours are asked to
+    wait; who has not taken a byte for too long meanwhile is given up, so that nobody waits for it for ever.
     """
 
-    def __init__(self, most: int, patience: float, hold: Callable[[], None], release: Callable[[], None]) -> None:
+    def __init__(self, most: int, patience: float, driver: Driver) -> None:
         self.most = most
         self.patience = patience
-        self._hold = hold
-        self._release = release
+        self._driver = driver
         self._sizes: dict[Connection, int] = {}
         self.bytes = 0
         """As it was when each connection was last written to: never too few."""
-        self.is_full = False
+        self._is_crowded = False
+        """Whether there are too many."""
+        self._are_links_full = False
         self.pauses = 0
         self._paused: list[Connection] = []
         self._taken: dict[Connection, tuple[int, float]] = {}
         """While publishers wait: how much each connection had taken, and since when it has taken no more."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether publishers have to wait."""
+        return self._is_crowded or self._are_links_full
 
     def note(self, connection: Connection, waiting: int) -> None:
         """So many bytes wait for a connection."""
@@ -42,13 +50,32 @@ class Backlog:
             self._sizes[connection] = waiting
         else:
             self._sizes.pop(connection, None)
-        if self.bytes > self.most and not self.is_full:
+        if self.bytes > self.most and not self._is_crowded:
             self._refresh()
             if self.bytes > self.most:
-                self.is_full = True
-                self.pauses += 1
                 self._hold()
+                self._is_crowded = True
+                self._driver.give(ports.Room(is_there=False))
                 self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+
+    def links(self, is_full: bool) -> None:
+        """Whether too much waits for a neighbour, which that one has not acknowledged."""
+        if is_full:
+            self._hold()
+        self._are_links_full = is_full
+        self._go_on()
+
+    def _hold(self) -> None:
+        if not self.is_full:
+            self.pauses += 1
+            self._driver.hold()
+
+    def _go_on(self) -> None:
+        if not self.is_full:
+            paused, self._paused = self._paused, []
+            for connection in paused:
+                connection.resume()
+            self._driver.release()
 
     def forget(self, connection: Connection) -> None:
         """It is gone."""
@@ -70,12 +97,10 @@ class Backlog:
             self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
             self._give_up()
             return
-        self.is_full, self._timer = False, None
+        self._is_crowded, self._timer = False, None
         self._taken.clear()
-        paused, self._paused = self._paused, []
-        for connection in paused:
-            connection.resume()
-        self._release()
+        self._driver.give(ports.Room(is_there=True))
+        self._go_on()
 
     def _give_up(self) -> None:
         now = self._loop.time()

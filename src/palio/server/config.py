@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from palio.errors import CallerError, PalioError, brief
+from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.node.settings import MOST_WINDOW
@@ -60,6 +61,26 @@ class Connections(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """What a party has subscribed to and advertised ends when it is gone for so long."""
     drain_seconds: Seconds = 5.0
     """For how long a server that stops waits until all is written."""
+
+
+class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What may wait for a neighbour, and how long it is waited for."""
+
+    full: Count = 4_096
+    """With so many messages waiting for a neighbour, whoever brings more has to wait, parties and other neighbours."""
+    full_bytes: Count = 16 << 20
+    """The same, by their size."""
+    most: Count = 100_000
+    """With more messages the link is given up, and begins anew; what waited is lost."""
+    most_bytes: Count = 256 << 20
+    """The same, by their size."""
+    lost_seconds: Seconds = 60.0
+    """A neighbour that cannot be reached for so long has no link any more until it is back: others may go around it."""
+
+    @property
+    def settings(self) -> LinkSettings:
+        """As links take them."""
+        return LinkSettings(full=self.full, full_bytes=self.full_bytes, outbox=self.most, outbox_bytes=self.most_bytes)
 
 
 class Slow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -165,6 +186,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """For how many seconds monitors hold notifications back, to put right what the network upset."""
     filters_per_party: Count = 10_000
     connections: Connections = Connections()
+    links: Links = Links()
     slow: Slow = Slow()
     http: Http | None = None
     log: Log = Log()

@@ -187,7 +187,8 @@ class Connection(asyncio.Protocol):
         """Whoever it is, it may be here."""
         self.is_open = True
         node = self._server.driver.node.settings
-        self.say(control.Welcome(version, node.server, node.incarnation, self._most_bytes()))
+        limits = self._server.config.limits
+        self.say(control.Welcome(version, node.server, node.incarnation, self._most_bytes(), limits))
 
     def _controlled(self, frame: control.Control) -> None:
         match frame:
@@ -197,7 +198,9 @@ class Connection(asyncio.Protocol):
                 self.say(Pong(number))
             case Pong():
                 pass
-            case Goodbye():
+            case Goodbye(code):
+                if code == control.LEFT and self.role == "party":
+                    self._server.left(self)
                 self._transport.close()
             case control.Query() if self.role == "party":
                 self._server.query(self, frame)
@@ -211,15 +214,23 @@ class Connection(asyncio.Protocol):
         if ask.party not in ("", self.name):
             self.refuse(ask.number, Code.NOT_ALLOWED, "nobody may act for another party here")
             return
+        limits = self._server.config.model_limits
         try:
-            subject = control.subject(ask.kind, ask.document, self._server.config.model_limits)
+            subject: Any = control.subject(ask.kind, ask.document, limits)
+            instead: tuple[Any, ...] = tuple([control.subject(*each, limits) for each in ask.instead])
         except DecodeError as error:
             self.refuse(ask.number, code_of(error), str(error))
             return
         if not isinstance(subject, subjects):
             self.refuse(ask.number, Code.INVALID, f"one cannot {ask.operation} {ask.kind}s")
             return
-        made = operation(subject, ask.wait) if ask.operation in _WAITING else operation(subject)
+        if instead and (operation is not ports.Unsubscribe or not all(isinstance(each, subjects) for each in instead)):
+            self.refuse(ask.number, Code.INVALID, "only filters and patterns can take the place of what is cancelled")
+            return
+        if ask.operation in _WAITING:
+            made = operation(subject, ask.wait)
+        else:
+            made = operation(subject, instead) if instead else operation(subject)
         self._server.driver.give(ports.Request(self.name, ask.number, made), self.name)
 
     def refuse(self, number: int, code: Code, text: str) -> None:

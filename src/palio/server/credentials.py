@@ -40,7 +40,7 @@ class Credentials:
         self._loop = asyncio.get_running_loop()
         self._thread = ThreadPoolExecutor(1, "tokens")
         self._decoy = _HASHER.hash(new_token())
-        """Looked at for unknown names, so that they take as long as known ones."""
+        """Looked at for unknown names, so that who tries many is not faster than who tries many tokens."""
         self._secret = secrets.token_bytes(32)
         self._proven: OrderedDict[bytes, None] = OrderedDict()
         """Digests of names, hashes and tokens that were found right: who comes again need not wait."""
@@ -69,7 +69,9 @@ class Credentials:
             self._failures.setdefault(address, []).append(self._loop.time())
             if len(self._failures) > _MOST_ADDRESSES:
                 self._failures.popitem(last=False)
-            raise RefusedError(Code.TOKEN, "the name is not known here, or the token is not that of the name")
+            if expected is None:
+                raise RefusedError(Code.UNKNOWN, f"no {role} of that name is known here")
+            raise RefusedError(Code.TOKEN, "the token is not that of the name")
         self._proven[digest] = None
         if len(self._proven) > self.config.connections.most:
             self._proven.popitem(last=False)

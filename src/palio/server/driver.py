@@ -39,6 +39,8 @@ from palio.server.metrics import Counts
 
 _SPLIT = 1 << 20
 """Frames of links that are longer go in several, if they hold several messages."""
+_SLICE = 256 << 10
+"""Bytes of publications that are handled before it is looked whether neighbours can take more."""
 
 
 class Connected(Protocol):
@@ -81,6 +83,9 @@ class Driver:
         self._start = time.time_ns() // 1000 - time.monotonic_ns() // 1000
         self._is_planned = False
         self._is_held = False
+        self.congested: Callable[[bool], None] = lambda _: None
+        """Told when too much waits for a neighbour, and when it does no longer."""
+        self._is_congested = False
         self._alarm: asyncio.TimerHandle | None = None
         self.turns = 0
         self.seconds = 0.0
@@ -103,7 +108,7 @@ class Driver:
             self._loop.call_soon(self._turn)
 
     def hold(self) -> None:
-        """Let the rest of large blocks wait: too much is to be written already."""
+        """Let publications wait: too much is to be written already."""
         self._is_held = True
 
     def release(self) -> None:
@@ -123,6 +128,7 @@ class Driver:
         self.turns += 1
         inbox, self._inbox = self._inbox, []
         self._handle_all(inbox)
+        self._look_at_links()
         dirty, self._dirty = self._dirty, {}
         for connection in dirty:
             connection.flush()
@@ -135,17 +141,28 @@ class Driver:
         """What a party says after publications waits until none of those is left; others do not wait for it."""
         batch: list[Input] = []
         published: set[str] = set()
+        size = 0
         for party, given in inbox:
-            if party in published:
+            if party in published or size > _SLICE:
                 self._handle(batch)
-                batch, published = [], set()
-            if party in self._rests:
-                self._rests[party].append(given)
+                self._look_at_links()
+                batch, published, size = [], set(), 0
+            is_block = isinstance(given, PublishBlock)
+            if party in self._rests or (is_block and self._is_held):
+                self._rests.setdefault(party, []).append(given)
                 continue
             if isinstance(given, PublishBlock):
                 published.add(party)
+                size += len(given.frames)
             batch.append(given)
         self._handle(batch)
+
+    def _look_at_links(self) -> None:
+        """Tell whether too much waits for a neighbour, if that has changed."""
+        is_full = self.node.links.is_full
+        if is_full != self._is_congested:
+            self._is_congested = is_full
+            self.congested(is_full)
 
     def _handle(self, batch: list[Input]) -> None:
         try:
@@ -198,6 +215,8 @@ class Driver:
 
     def _take_other(self, output: Output) -> None:
         match output:
+            case Reply(_, 0, None):
+                pass  # nobody wants to hear of it
             case Reply(party, number, problem):
                 answer = Answer(number)
                 if problem is not None:

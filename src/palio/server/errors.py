@@ -16,7 +16,9 @@ class Code(Enum):
     HELLO = "hello"
     """The first frame was no hello, or came too late."""
     TOKEN = "token"  # noqa: S105 (the name of an error)
-    """The token is not that of the name, or nobody has that name: nobody is told which."""
+    """The token is not that of the name, or does not count any more."""
+    UNKNOWN = "unknown"
+    """Nobody of that name may connect."""
     TOO_MANY = "too-many"
     """Too many wrong tokens came from that address, or too many ask to be let in at once: try again later."""
     NAME = "name"

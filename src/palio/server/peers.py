@@ -107,6 +107,8 @@ class Peers:
         """Set while there is no connection to a peer."""
         self._retries: dict[str, tuple[float, float]] = {}
         """When to ask for a link again that was refused, and how long to wait after that."""
+        self._absent: dict[str, float] = {}
+        """Neighbours that cannot be reached, and since when."""
 
     # -- which there are -----------------------------------------------------------------------------------------------
 
@@ -210,13 +212,13 @@ class Peers:
         if name in self._free:
             self._free[name].clear()
         self._log.info("peer-connected", peer=name, dialed=connection.is_dialed)
-        if name in self._server.driver.node.links.peers:
-            self._server.driver.give(ports.Doubt(name))
-        else:
-            self._wish(name)
+        self._absent.pop(name, None)
+        self._server.driver.give(ports.Doubt(name))
+        self._wish(name)
 
     def lost(self, connection: Connection) -> None:
         """The connection to a peer is gone."""
+        self._absent[connection.name] = self._server.loop.time()
         if connection.name in self._free:
             self._free[connection.name].set()
 
@@ -239,7 +241,11 @@ class Peers:
         self._retries.pop(name, None)
 
     def retry(self, now: float) -> None:
-        """Ask again for the links whose time has come."""
+        """Ask again for the links whose time has come; and wait no longer for neighbours that stay away."""
+        patience = self._server.config.links.lost_seconds
+        for name in [name for name, since in self._absent.items() if since < now - patience]:
+            del self._absent[name]
+            self._server.driver.give(ports.Lost(name))
         for name, (time, pause) in list(self._retries.items()):
             if time <= now and name in self._server.driver.peers:
                 self._retries[name] = now + pause, pause

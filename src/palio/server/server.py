@@ -56,6 +56,7 @@ class Server:
             config.server,
             config.architecture,
             incarnation=time.time_ns() // 1000,
+            link=config.links.settings,
             guard=config.guard,
             limits=config.model_limits,
             filters_per_party=config.filters_per_party,
@@ -64,9 +65,8 @@ class Server:
         )
         self.counts = Counts()
         self.driver = Driver(Node(settings), self.counts, self._link_event, self._failed)
-        self.backlog = Backlog(
-            config.connections.waiting_bytes, config.slow.seconds, self.driver.hold, self.driver.release
-        )
+        self.backlog = Backlog(config.connections.waiting_bytes, config.slow.seconds, self.driver)
+        self.driver.congested = self.backlog.links
         self.credentials = Credentials(config)
         self.peers = Peers(self, self._log)
         self._encryption = encryption(config.tls) if config.tls is not None else None
@@ -261,18 +261,13 @@ class Server:
                 connection.asked = now
                 connection.say(control.Ping(0))
 
+    def left(self, connection: Connection) -> None:
+        """A party says that it will not come back."""
+        self._forget(connection.name)
+
     def _forget(self, party: str) -> None:
         """A party does not come back: nothing is for it any more."""
-        node = self.driver.node
-        filters, advertisements = node.router.profile(party)
-        operations: list[ports.Operation] = [
-            *[ports.Unsubscribe(each) for each in filters],
-            *[ports.Unsubscribe(each) for each in node.monitors.patterns(party)],
-            *[ports.Unadvertise(each) for each in advertisements],
-            *[ports.Unwatch(each) for each in node.outlooks.of(party)],
-        ]
-        for operation in operations:
-            self.driver.give(ports.Request(party, 0, operation))
+        self.driver.give(ports.Request(party, 0, ports.Leave()), party)
 
     # -- what the node says --------------------------------------------------------------------------------------------
 

@@ -133,7 +133,7 @@ class _Story:
         if draw < 0.35:
             self.step("subscribe", text=filter_text(random), spread=random.random() < 0.3, **who)
         elif draw < 0.5:
-            self.step("unsubscribe", text=filter_text(random), **who)
+            self.unsubscribe(filter_text(random), who)
         elif draw < 0.6:
             self.step("advertise", text=advertisement_text(random), spread=random.random() < 0.3, **who)
         elif draw < 0.65:
@@ -141,6 +141,21 @@ class _Story:
         else:
             for _ in range(random.choice([1, 1, 3])):
                 self.step("publish", text=notification_text(random), **who)
+
+    def unsubscribe(self, text: str, who: dict[str, str]) -> None:
+        """Now and then at once with another subscription, or with all that the party holds."""
+        random = self.aside()
+        draw = random.random()
+        if draw < 0.1:
+            self.step("leave", **who)
+        elif draw < 0.3:
+            self.step("replace", text=text, instead=filter_text(random), **who)
+        else:
+            self.step("unsubscribe", text=text, **who)
+
+    def aside(self) -> Random:
+        """Luck that takes nothing from that of the rest of the story."""
+        return Random(f"{self.seed} {self.architecture} {self.faults} {len(self.steps)}")
 
     def misfortune(self) -> None:
         if self.architecture == "ce" and self.faults not in _IN_SERVERS:
@@ -175,8 +190,18 @@ class _Story:
             group = self.random.sample(self.servers, self.random.randrange(1, len(self.servers)))
             self.step("part", servers=tuple(group))
 
+    def give_up(self, random: Random) -> None:
+        """A server does not wait any longer for a neighbour, whether that can be reached or not."""
+        if self.linked and random.random() < 0.3:
+            ends = list(random.choice(list(self.linked.items())))
+            random.shuffle(ends)
+            self.steps.append(Step(random.choice([0, 30, 200]), "give-up", ends[0], peer=ends[1]))
+
     def slow_down(self) -> None:
         server, draw = self.random.choice(self.servers), self.random.random()
+        aside = self.aside()
+        if aside.random() < 0.4:
+            self.steps.append(Step(aside.choice([0, 30]), aside.choice(["crowd", "crowd", "thin"]), server))
         if draw < 0.4:
             self.step("pause", server=server)
         elif draw < 0.6:
@@ -191,6 +216,7 @@ class _Story:
         self.step("clock", server=server, time=offset, rate=rate)
 
     def relink(self) -> None:
+        self.give_up(self.aside())
         draw = self.random.random()
         if self.more and self.random.random() < 0.5:
             one, other = self.random.choice(self.more)

@@ -23,8 +23,11 @@ Deed = Literal[
     "watch-offers",
     "unwatch-demand",
     "unwatch-offers",
+    "replace",
+    "leave",
     "connect",
     "disconnect",
+    "give-up",
     "crash",
     "lose",
     "tear",
@@ -41,6 +44,8 @@ Deed = Literal[
     "full",
     "room",
     "fail",
+    "crowd",
+    "thin",
     "settle",
 ]
 
@@ -51,7 +56,10 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     *lose* is a crash that takes the disk along, *tear* one that leaves a part of what was being written; *doom* lets a
     server die at an effect of a kind, *fail* at its next write. *part* cuts servers from all others, *join* ends all
     that was cut. *watch-demand* asks whether anybody wants what an advertisement announces, *watch-offers* whether
-    anybody offers what a filter matches. *settle* lets everything heal and come to rest, and checks all.
+    anybody offers what a filter matches. *replace* cancels a subscription and makes another one in its place, *leave*
+    takes all along that a party holds. With *give-up* a server waits for a neighbour no longer. While it is *crowded*,
+    until it is *thin* again, a server asks its neighbours to hold back what they have for it. *settle* lets everything
+    heal and come to rest, and checks all.
     """
 
     wait: int
@@ -61,6 +69,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     party: str = ""
     text: str = ""
     """The filter, advertisement or notification."""
+    instead: str = ""
+    """The filter that takes its place."""
     peer: str = ""
     """The other server: to be linked with, or no longer to be reached."""
     spread: bool = False
@@ -79,7 +89,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def __str__(self) -> str:
         peer = f"-> {self.peer}" if self.peer else ""
-        parts = [self.do, self.server, ", ".join(self.servers), self.party, peer, self.text]
+        parts = [self.do, self.server, ", ".join(self.servers), self.party, peer, self.text, self.instead]
         return " ".join(part for part in parts if part)
 
 

@@ -11,7 +11,7 @@ from palio.link.frames import Close, Data
 from palio.link.links import Links
 from palio.link.ports import Event
 from palio.link.session import Session
-from palio.model import Notification
+from palio.model import Filter, Notification, Pattern
 from palio.node.node import Node, _Asked, _Passed
 from palio.node.seen import Seen
 from palio.node.waves import Waves
@@ -23,6 +23,7 @@ from palio.sim.bugs import TREES, Bugs
 BUGS = Bugs()
 _Right = Callable[..., Any]
 _SERVERS = ("hs", "as", "aa", "nf")
+_ALL = ("ce", *_SERVERS)
 
 # -- one sequence for each direction -----------------------------------------------------------------------------------
 
@@ -74,6 +75,33 @@ def _never_sent_again(right: _Right) -> _Right:
         return list(right(session, now))
 
     return frames
+
+
+@BUGS.plant(Session, "frames", _SERVERS, ("weather", "all"))
+def _held_for_good(right: _Right) -> _Right:
+    """Who was asked to wait never sends anything again, if the word that it may was lost."""
+
+    def frames(session: Session, now: int) -> list[Data]:
+        if session.is_held:
+            session._resend_at = None
+        found = list(right(session, now))
+        if session.is_held:
+            session._resend_at = None
+        return found
+
+    return frames
+
+
+@BUGS.plant(Links, "lose", _SERVERS, ("links",))
+def _given_up_for_good(right: _Right) -> _Right:
+    """A link that was given up because the neighbour could not be reached is not opened again."""
+
+    def lose(links: Links, peer: str, now: int) -> list[Event]:
+        events = list(right(links, peer, now))
+        links._reopen.pop(peer, None)
+        return events
+
+    return lose
 
 
 @BUGS.plant(Session, "_acknowledged", _SERVERS, ("weather", "all"))
@@ -259,3 +287,19 @@ def _notifications_in_a_batch_reversed(right: _Right) -> _Right:
         right(node, peer, found)
 
     return received
+
+
+@BUGS.plant(Node, "_leave", _ALL)
+def _left_and_still_here(_right: _Right) -> _Right:
+    """A party that goes leaves behind all that it holds."""
+    return lambda _node, _party: None
+
+
+@BUGS.plant(Node, "_unsubscribe", _ALL)
+def _nothing_instead(right: _Right) -> _Right:
+    """A subscription that takes the place of another one does not count."""
+
+    def unsubscribe(node: Node, party: str, wanted: Filter | Pattern, _instead: Any) -> None:
+        right(node, party, wanted, ())
+
+    return unsubscribe

@@ -47,7 +47,7 @@ class LinksLaw:
         for step in self._steps:
             if step.do == "connect":
                 self._wishes[step.server, step.peer] = None
-            else:
+            elif step.do == "disconnect":
                 self._forget(step.server, step.peer)
         for step in self._steps:
             if step.do == "disconnect" and not {step.server, step.peer}.isdisjoint(self._player.epochs[-2].crashed):
@@ -89,8 +89,8 @@ class LinksLaw:
                 yield f"there is no link from {server} to {peer}, though it was asked for and not refused"
 
     def _changed(self, links: set[_Pair]) -> Iterator[str]:
-        """Without a reason no link comes or goes, whatever the weather is."""
-        if self._steps:
+        """Without a reason no link comes or goes, whatever the weather is; one that was given up comes back."""
+        if any(step.do != "give-up" for step in self._steps):
             return
         for server, peer in sorted(self._links - links):
             yield f"the link from {server} to {peer} is gone, and nobody wanted that"
@@ -121,7 +121,7 @@ class LinksLaw:
 
     def _no_cycle(self, links: set[_Pair], refused: list[_Pair]) -> Iterator[str]:
         """A link is refused because of a cycle only where there is another way."""
-        if any(step.do == "disconnect" for step in self._steps):
+        if any(step.do != "connect" for step in self._steps):
             return  # there may have been one
         trees = _trees(self._player.history.servers, links)
         for server, peer in refused:

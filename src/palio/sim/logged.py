@@ -63,11 +63,14 @@ class LoggedNode(Node):
         self._events.append(Arrived(message.notification))
         super()._forward(message, source, to_parties=to_parties)
 
-    def _request(self, request: Request) -> None:
+    def _perform(self, request: Request) -> bool:
         operation = request.operation
         if isinstance(operation, Subscribe | Unsubscribe) and isinstance(operation.filter, Pattern):
             self._events.append(Wanted(request.party, operation.filter, isinstance(operation, Unsubscribe)))
-        super()._request(request)
+        if isinstance(operation, Unsubscribe):
+            instead = [each for each in operation.instead if isinstance(each, Pattern)]
+            self._events += [Wanted(request.party, each, is_over=False) for each in instead]
+        return super()._perform(request)
 
 
 def _with(output: Persist, record: Record) -> Persist:

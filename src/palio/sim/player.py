@@ -25,6 +25,8 @@ _MOST_EVENTS = 200_000
 _PACES = ((64, 256), (1, 1), (2, 4))
 """Messages in a frame and on their way, by seed: where all travels in one frame, nothing in it can be overtaken."""
 
+_ROOMS = (1_000, 1_000, 2)
+"""Messages that wait for a neighbour before others are held back, by seed."""
 
 _Key = tuple[str, int]
 """A request: who has asked, and its number."""
@@ -57,7 +59,7 @@ class Player:
         self.uncertain: set[NotificationId] = set()
         """Publications whose server died before it could acknowledge them: they may or may not have been."""
         self.relinked: list[Step] = []
-        """The links that servers were asked to open and to end, as they took it."""
+        """The links that servers were asked to open, to end and to give up, as they took it."""
         self.problems: list[str] = []
         """What was found wrong on the way."""
         self.operations = 0
@@ -104,6 +106,8 @@ class Player:
                 self._restart(step.server)
             case "connect" | "disconnect":
                 self._link(step)
+            case "give-up":
+                self.cluster.give_up(step.server, step.peer, lambda: self._given_up(step))
             case name if name in OPERATIONS:
                 self._request(step)
             case _:
@@ -114,7 +118,8 @@ class Player:
         """The parties are back at once: else they would miss what comes before they are."""
         life = self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
-        links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window)
+        full = Random(f"{self.history.seed} room").choice(_ROOMS)
+        links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window, full=full)
         history = self.history
         settings = NodeSettings(server, architecture_of(history.architecture, server), life, links)._replace(
             gateways=self._gateways(server),
@@ -199,7 +204,8 @@ class Player:
         kept = dict.fromkeys(node.outlooks.of(name))
         uncertain = [_operation(each.step) for each in asked]
         unsure = {each.subject for each in uncertain if isinstance(each, ports.Watch | ports.Unwatch)}
-        if (kept.keys() ^ party.watched.keys()) - unsure:
+        has_left = any(isinstance(each, ports.Leave) for each in uncertain)
+        if (kept.keys() ^ party.watched.keys()) - unsure and not has_left:
             self.problems.append(f"{name} comes back and watches {list(kept)}, and had asked for {list(party.watched)}")
         party.watched = kept
 
@@ -234,6 +240,10 @@ class Player:
             self._wishes[step.server].pop(step.peer, None)
             self._wishes[step.peer].pop(step.server, None)
 
+    def _given_up(self, step: Step) -> None:
+        self.epoch.is_disturbed = True
+        self.relinked.append(step)
+
     def _request(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
             return
@@ -264,8 +274,10 @@ class Player:
                 self.epoch.publications.append(fact)
             case ports.Subscribe(filter):
                 party.subscribe(moment, filter)
-            case ports.Unsubscribe(filter):
+            case ports.Unsubscribe(filter, instead):
                 party.unsubscribe(moment, filter)
+                for each in instead:
+                    party.subscribe(moment, each)
             case ports.Advertise(advertisement):
                 party.advertise(moment, advertisement)
             case ports.Unadvertise(advertisement):
@@ -274,6 +286,9 @@ class Player:
                 party.watched[subject] = None
             case ports.Unwatch(subject):
                 party.watched.pop(subject, None)
+            case ports.Leave():
+                party.forget(moment)
+                self.cluster.left.add(step.party)
         self.unanswered[key] = Asked(step, moment, before, id)
 
     def _number(self, server: str) -> NotificationId:
@@ -313,22 +328,24 @@ class Player:
         self.epochs.append(fresh)
 
 
-OPERATIONS: dict[str, Callable[[str, bool], ports.Operation]] = {
-    "publish": lambda text, _: ports.Publish(Notification.parse(text)),
-    "subscribe": lambda text, spread: ports.Subscribe(_wanted(text), spread),
-    "unsubscribe": lambda text, _: ports.Unsubscribe(_wanted(text)),
-    "advertise": lambda text, spread: ports.Advertise(Advertisement.parse(text), spread),
-    "unadvertise": lambda text, _: ports.Unadvertise(Advertisement.parse(text)),
-    "watch-demand": lambda text, _: ports.Watch(Advertisement.parse(text)),
-    "watch-offers": lambda text, _: ports.Watch(Filter.parse(text)),
-    "unwatch-demand": lambda text, _: ports.Unwatch(Advertisement.parse(text)),
-    "unwatch-offers": lambda text, _: ports.Unwatch(Filter.parse(text)),
+OPERATIONS: dict[str, Callable[[Step], ports.Operation]] = {
+    "publish": lambda step: ports.Publish(Notification.parse(step.text)),
+    "subscribe": lambda step: ports.Subscribe(_wanted(step.text), step.spread),
+    "unsubscribe": lambda step: ports.Unsubscribe(_wanted(step.text)),
+    "replace": lambda step: ports.Unsubscribe(_wanted(step.text), (_wanted(step.instead),)),
+    "advertise": lambda step: ports.Advertise(Advertisement.parse(step.text), step.spread),
+    "unadvertise": lambda step: ports.Unadvertise(Advertisement.parse(step.text)),
+    "watch-demand": lambda step: ports.Watch(Advertisement.parse(step.text)),
+    "watch-offers": lambda step: ports.Watch(Filter.parse(step.text)),
+    "unwatch-demand": lambda step: ports.Unwatch(Advertisement.parse(step.text)),
+    "unwatch-offers": lambda step: ports.Unwatch(Filter.parse(step.text)),
+    "leave": lambda _: ports.Leave(),
 }
 """What parties ask for, by the step that says so."""
 
 
 def _operation(step: Step) -> ports.Operation:
-    return OPERATIONS[step.do](step.text, step.spread)
+    return OPERATIONS[step.do](step)
 
 
 def _wanted(text: str) -> Filter | Pattern:

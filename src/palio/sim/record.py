@@ -81,7 +81,7 @@ class PartyRecord:
         self._note(moment)
 
     def forget(self, moment: int) -> None:
-        """The server has died and lost everything."""
+        """The server has died and lost everything, or the party has gone."""
         self.filters, self.advertisements, self.patterns = (), (), ()
         self.watched.clear()
         self._note(moment)

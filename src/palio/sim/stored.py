@@ -22,12 +22,13 @@ _TEXTS: dict[str, type[Filter | Pattern | Advertisement | Notification]] = {
     "watch-offers": Filter,
     "unwatch-demand": Advertisement,
     "unwatch-offers": Filter,
+    "replace": Pattern,
 }
 """What the text of a step is; a party takes the step."""
-_BETWEEN_SERVERS = ("connect", "disconnect", "cut")
+_BETWEEN_SERVERS = ("connect", "disconnect", "give-up", "cut")
 _LIVES = ("crash", "lose", "tear", "doom", "restart")
-_TROUBLES = ("pause", "resume", "slow", "clock", "full", "room", "fail")
-_OF_A_SERVER = (*_LIVES, *_TROUBLES, *_BETWEEN_SERVERS, *_TEXTS)
+_TROUBLES = ("pause", "resume", "slow", "clock", "full", "room", "fail", "crowd", "thin")
+_OF_A_SERVER = (*_LIVES, *_TROUBLES, *_BETWEEN_SERVERS, *_TEXTS, "leave")
 
 
 def write(history: History, folder: Path, name: str) -> Path:
@@ -79,6 +80,8 @@ def _problem_of_step(step: Step, servers: tuple[str, ...]) -> str:
     if step.do in _BETWEEN_SERVERS and (step.peer not in servers or step.peer == step.server):
         return f"peer: {brief(step.peer)} is none of the other servers"
     kind = _TEXTS.get(step.do)
+    if step.do == "leave" and not step.party:
+        return "party: somebody has to do it"
     return _problem_of_trouble(step, servers) if kind is None else _problem_of_request(step, kind)
 
 
@@ -100,10 +103,12 @@ def _problem_of_trouble(step: Step, servers: tuple[str, ...]) -> str:
 def _problem_of_request(step: Step, kind: type[Filter | Pattern | Advertisement | Notification]) -> str:
     if not step.party:
         return "party: somebody has to do it"
-    try:
-        kind.parse(step.text)
-    except TextSyntaxError as error:
-        return f"text: {str(error).partition(chr(10))[0]}"
-    except CallerError as error:
-        return f"text: {error}"
+    texts = {"text": step.text} | ({"instead": step.instead} if step.do == "replace" else {})
+    for name, text in texts.items():
+        try:
+            kind.parse(text)
+        except TextSyntaxError as error:
+            return f"{name}: {str(error).partition(chr(10))[0]}"
+        except CallerError as error:
+            return f"{name}: {error}"
     return ""

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import Input
+from palio.node.ports import Input, Lost, Room
 from palio.sim.blocks import Blocks
 from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
@@ -127,6 +127,8 @@ class TroubledCluster(Cluster):
                 self.pause(server)
             case "resume":
                 self.resume(server)
+            case "crowd" | "thin":
+                self.crowd(server, is_over=step.do == "thin")
             case _:
                 self._befall_disk(step)
 
@@ -156,6 +158,18 @@ class TroubledCluster(Cluster):
         if queue is not None:
             queue.is_paused = False
             queue.serve()
+
+    def crowd(self, server: str, *, is_over: bool) -> None:
+        """A server has no room for what its neighbours bring; or has again."""
+        if server in self.nodes:
+            self.faults["crowd"] += not is_over
+            self.give(server, [Room(is_over)])
+
+    def give_up(self, server: str, peer: str, taken: Taken) -> None:
+        """A running server waits for a neighbour no longer."""
+        if server in self.nodes:
+            self.faults["give-up"] += 1
+            self.give(server, [Lost(peer)], taken)
 
     def slow(self, server: str, service: int) -> None:
         """From now on all that a server handles keeps it busy for some time."""
@@ -189,3 +203,5 @@ class TroubledCluster(Cluster):
         for server, queue in list(self._queues.items()):
             queue.service = 0
             self.resume(server)
+        for server in list(self.nodes):
+            self.crowd(server, is_over=True)
