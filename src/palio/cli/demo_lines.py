@@ -82,7 +82,7 @@ def _delivery(reader: Reader, element: Notification | tuple[Notification, ...], 
     who = click.style(f"{reader.name:<7} {reader.server:<7}", fg=colour)
     what = described(element, reader.wanted)
     if width is None:
-        return f"{who}{what}  <-  {reader.wanted}"
+        return f"{who}{what}  <- {reader.wanted}"
     why = _cut(reader.wanted, int((width - _WHO) * _MOST_WHY))
     what_width = width - _WHO - len(why) - len("  <- ")
     return f"{who}{_cut(what, what_width):<{what_width}}  {click.style('<- ' + why, dim=True)}"

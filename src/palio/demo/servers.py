@@ -10,7 +10,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from palio.demo.happenings import Back, Died, Site
@@ -113,10 +113,9 @@ class ServerProcess:
         if process is None:
             return
         try:
-            if process.returncode is None:
-                process.terminate()
-                async with asyncio.timeout(_STOP_SECONDS):
-                    await process.wait()
+            self._signal(signal.SIGTERM)
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.wait()
         except TimeoutError:
             self.kill()
             await process.wait()
@@ -125,8 +124,13 @@ class ServerProcess:
 
     def kill(self) -> None:
         """End it at once."""
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Not by the methods of the process: they look whether it has ended, and take that from who waits for it."""
         if self._process is not None and self._process.returncode is None:
-            self._process.kill()
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
 
 class Servers:
