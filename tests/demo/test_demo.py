@@ -29,19 +29,22 @@ from tests.demo.demos import demonstration, wait_for
 
 @pytest.mark.parametrize("architecture", ["as", "hs"])
 def test_readers_get_what_they_want_and_nothing_else(tmp_path: Path, architecture: str) -> None:
-    with demonstration(tmp_path, "--for", "2", "--rate", "40", "--architecture", architecture) as demo:
+    with demonstration(tmp_path, "--rate", "40", "--architecture", architecture) as demo:
         started = demo.until("started")
         assert [each["name"] for each in started["servers"]] == list(TREE)
         assert sorted(each["pid"] for each in started["servers"]) == sorted(demo.servers())
+        waiting = {reader.name for reader in READERS}
+        while waiting:
+            waiting.discard(demo.until("delivery")["name"])
+        demo.process.send_signal(signal.SIGINT)
         ended = demo.until("ended")
         assert demo.finish() == (0, "")
         demo.check_nothing_is_left()
     deliveries = [each for each in demo.told if each["event"] == "delivery"]
-    assert ended["published"] > 60
+    assert ended["published"] >= len(READERS)
     assert ended["deliveries"] == {
         reader.name: sum(each["name"] == reader.name for each in deliveries) for reader in READERS
     }
-    assert all(ended["deliveries"].values())
     for delivery in deliveries:
         filters = [getattr(each, "filters", [each]) for each in read_wanted(delivery["wanted"])]
         got = [codec.json.decode(Notification, _document(each)) for each in delivery.get("sequence", [delivery])]
@@ -52,11 +55,10 @@ def _document(delivery: dict[str, object]) -> bytes:
     return json.dumps({"palio": 1, "notification": delivery["notification"]}).encode()
 
 
-def test_an_interruption_ends_all_of_it(tmp_path: Path) -> None:
-    with demonstration(tmp_path, "--rate", "20") as demo:
-        demo.until("delivery")
-        demo.process.send_signal(signal.SIGINT)
-        demo.until("ended")
+def test_it_ends_by_itself(tmp_path: Path) -> None:
+    with demonstration(tmp_path, "--for", "0.5") as demo:
+        demo.until("started")
+        assert demo.until("ended")["seconds"] >= 0.5
         assert demo.finish() == (0, "")
         demo.check_nothing_is_left()
 
