@@ -14,8 +14,8 @@ help: ## Show this list
 
 setup: $(VENV)/.dev ## Install Palio and all that its development needs into .venv
 
-run: $(VENV)/.run ## Show Palio at work: a short guided tour in the terminal
-	$(BIN)/palio tour
+run: $(VENV)/.run ## Show Palio at work: a small live network on this machine; Ctrl-C ends it
+	@$(BIN)/palio demo
 
 test: $(VENV)/.dev ## Run all tests, the examples in the documentation included
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q --ignore=tests/spark --ignore=docs/spark.md

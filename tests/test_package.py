@@ -31,6 +31,14 @@ def test_importing_palio_is_light() -> None:
     assert not modules_after("import palio") & HEAVY
 
 
+def test_all_that_palio_offers_is_loaded_when_it_is_used() -> None:
+    assert "msgspec" not in modules_after("import palio; dir(palio); palio.__version__")
+    assert set(palio.__all__) <= set(dir(palio))
+    assert all(getattr(palio, name) is not None for name in palio.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'Notice'"):
+        _ = palio.Notice
+
+
 def test_the_command_line_starts_light() -> None:
     code = "from palio.cli.main import palio\ntry: palio(['--help'])\nexcept SystemExit: pass"
     assert not modules_after(code) & (HEAVY - {"click"})

@@ -7,25 +7,24 @@ True
 
 from typing import TYPE_CHECKING, Any
 
-from palio.errors import PalioError
-from palio.model import (
-    Advertisement,
-    Constraint,
-    Envelope,
-    Filter,
-    Limits,
-    Notification,
-    NotificationId,
-    Operator,
-    Pattern,
-    Payload,
-    Trace,
-    Type,
-)
-
 if TYPE_CHECKING:
     from palio.client import connect
     from palio.client.sync import connect_sync
+    from palio.errors import PalioError
+    from palio.model import (
+        Advertisement,
+        Constraint,
+        Envelope,
+        Filter,
+        Limits,
+        Notification,
+        NotificationId,
+        Operator,
+        Pattern,
+        Payload,
+        Trace,
+        Type,
+    )
 
 __version__ = "0.1.0"
 
@@ -48,13 +47,19 @@ __all__ = [
     "connect_sync",
 ]
 
-_LAZY = {"connect": "palio.client", "connect_sync": "palio.client.sync"}
+_ELSEWHERE = {"connect": "palio.client", "connect_sync": "palio.client.sync", "PalioError": "palio.errors"}
+"""What is not in the model."""
 
 
 def __getattr__(name: str) -> Any:
-    """Who only uses the model does not wait for the client to be loaded."""
-    if name not in _LAZY:
+    """Nobody waits for what is not used: commands print their help before the model would be loaded."""
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module  # noqa: PLC0415
 
-    return getattr(import_module(_LAZY[name]), name)
+    value = globals()[name] = getattr(import_module(_ELSEWHERE.get(name, "palio.model")), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

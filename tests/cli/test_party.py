@@ -11,12 +11,11 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
-from pathlib import Path
+from datetime import datetime, timedelta
 
 import pytest
 from click.testing import CliRunner, Result
 
-import palio as package
 from palio.cli.main import palio
 from palio.client.sync import SyncClient, connect_sync
 from palio.model import Filter, Notification
@@ -149,6 +148,61 @@ def test_sequences_are_printed(served: Served, client: SyncClient, arguments: li
     assert [each["notification"] for each in sequence] == [{"x": 1}, {"x": 2}]
 
 
+def test_a_format_of_ones_own(served: Served) -> None:
+    text = r"{level}\t{event}|{@publisher}|{@id}|{@time}|{@payload}|{@all}|{none}{{}}"
+    command = Command(served, "sub", "--count", "2", "-F", text)
+    with connect_sync(served.url, name="eva") as eva:
+        eva.publish(Notification(event="al\narm", level=5).with_payload(b"p\xff"))
+        eva.publish(level=1)
+    first, second = command.finish()[1].splitlines()
+    level, publisher, id, time, payload, everything, rest = first.split("|")
+    assert level == r"5	al\narm"
+    assert (publisher, payload, everything, rest) == ("eva", r"p\xff", r'event = "al\narm"; level = 5', "{}")
+    assert id.startswith("milan/")
+    assert datetime.fromisoformat(time).utcoffset() == timedelta(0)
+    assert second.startswith("1	|eva|milan/")
+
+
+def test_a_format_of_sequences(served: Served, client: SyncClient) -> None:
+    command = Command(served, "sub", "--count", "1", "-F", "<{x}>", "x = 1 then x = 2")
+    client.publish(x=1)
+    client.publish(x=2)
+    assert command.finish()[1] == "<1>  then  <2>\n"
+
+
+def test_raw_payloads(served: Served, client: SyncClient) -> None:
+    command = Command(served, "sub", "--count", "2", "--raw")
+    client.publish(Notification(x=1).with_payload(b"first"))
+    client.publish(x=2)
+    assert command.finish()[1] == "first\n\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["-F", "{x"], "format, column 1: a name begins and does not end"),
+        (["-F", "x}"], "format, column 2: a name ends and did not begin"),
+        (["-F", r"\q"], r"format, column 1: after \ comes n"),
+        (["-F", "{}"], "format, column 2: a name is missing"),
+        (["-F", "{@where}"], "format, column 2: there is no @where; there are @all"),
+        (["-F", "{x}", "--json"], "exclude each other"),
+        (["--raw", "--json"], "exclude each other"),
+    ],
+)
+def test_formats_that_are_none_are_refused_before_anything_is_done(arguments: list[str], problem: str) -> None:
+    done = CliRunner(env={"PALIO_SERVER": "palio://127.0.0.1:1"}).invoke(palio, ["sub", *arguments])
+    assert done.exit_code == 2
+    assert problem in done.stderr
+
+
+def test_who_is_thrown_out_by_the_same_party_is_told_what_to_do(served: Served) -> None:
+    command = Command(served, "sub", "--name", "eva", "x any")
+    assert invoke(served, "pub", "--name", "eva", "x = 1").exit_code == 0
+    code, _, errors = command.finish()
+    assert code == 1
+    assert "eva has connected again; a party has one connection at a time" in errors
+
+
 @pytest.mark.parametrize("with_signal", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_is_the_end_and_takes_the_subscription_along(served: Served, with_signal: int) -> None:
     command = Command(served, "sub", "--name", "eva", "x any")
@@ -156,6 +210,15 @@ def test_an_interruption_is_the_end_and_takes_the_subscription_along(served: Ser
     command.process.send_signal(with_signal)
     assert command.finish() == (0, "", "")
     assert not served.held("eva")
+
+
+def test_an_interruption_does_not_wait_for_a_server_that_is_away(served: Served) -> None:
+    command = Command(served, "sub", "x any")
+    served.stop()
+    assert command.process.stderr is not None
+    assert "connecting again" in command.process.stderr.readline()
+    command.process.send_signal(signal.SIGINT)
+    assert command.finish()[0] == 0
 
 
 def test_a_broken_pipe_is_the_end(served: Served, client: SyncClient) -> None:
@@ -230,15 +293,30 @@ def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
     assert CliRunner().invoke(palio, arguments).exit_code == 2
 
 
-def test_the_commands_load_nothing_heavy() -> None:
+HEAVY = {"pyspark", "pyarrow", "pandas", "numpy", "rich", "starlette", "palio.server", "palio.node", "palio.matching"}
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules that a command has loaded when it ends."""
     code = (
         "import sys; from palio.cli.main import palio\n"
-        "try: palio(['pub', '--server', 'palio://127.0.0.1:1', 'x = 1'])\n"
+        f"try: palio({list(arguments)!r})\n"
         "except SystemExit: pass\n"
-        "print(*{'pyspark', 'pyarrow', 'pandas', 'numpy', 'rich', 'starlette', 'palio.server', 'palio.node'}"
-        " & set(sys.modules))"
+        "print('modules:', *sys.modules)"
     )
-    root = Path(package.__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=root)
-    assert done.stdout == "\n"
-    assert "there is no server" in done.stderr
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    return set(done.stdout.rpartition("modules:")[2].split())
+
+
+def test_publishing_loads_nothing_that_it_does_not_use(served: Served) -> None:
+    loaded = loaded_by("pub", "--server", served.url, "x = 1")
+    assert {"asyncio", "palio.client", "palio.model"} <= loaded
+    assert not HEAVY & loaded
+    assert len(loaded) < 300  # 233 when this was written
+
+
+@pytest.mark.parametrize("command", ["pub", "sub", "unsub", "demo", "serve"])
+def test_help_waits_for_nothing(command: str) -> None:
+    loaded = loaded_by(command, "--help")
+    assert not ({"asyncio", "msgspec", "palio.client", "palio.model"} | HEAVY) & loaded
+    assert len(loaded) < 150  # about 110 when this was written

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from palio.client import CannotConnectError, Client, ConnectionLostError, RefusedError, connect
+from palio.client import CannotConnectError, Client, ConnectionLostError, RefusedError, Subscription, connect
 from palio.client.connection import _MOST_NUMBER
 from palio.client.options import Options
 from palio.codec import control, frames
@@ -52,6 +52,38 @@ def test_a_new_server_is_told_everything() -> None:
             await eva.close()
 
     run(story())
+
+
+def test_what_ends_does_not_wait_for_a_server_that_is_away() -> None:
+    async def story() -> None:
+        async with Puppet() as puppet:
+            eva = connect(puppet.url, name="eva", reconnect_time_wait=0.2, max_attempts=1000)
+            await eva.connect()
+            beginning = [asyncio.create_task(_begun(eva, wanted)) for wanted in ("x > 3", "x > 5")]
+            await until(lambda: len(asked(puppet)) == 2)
+            for ask in asked(puppet):
+                puppet.say(control.encode(Answer(ask.number, "", "")))
+            broad, narrow = await asyncio.gather(*beginning)
+            await puppet.hang_up()
+            await until(lambda: not eva.is_connected)
+            await broad.close()  # though there is nobody who would answer
+            assert [each async for each in broad] == []
+            assert not eva.is_connected
+            await until(lambda: len(asked(puppet)) == 3)  # after the reconnection: what is wanted still
+            puppet.say(control.encode(Answer(asked(puppet)[-1].number, "", "")))
+            await until(lambda: len(asked(puppet)) == 4)
+            assert [each.operation for each in asked(puppet)[2:]] == ["subscribe", "unsubscribe"]
+            leaving = asyncio.create_task(narrow.close())
+            await until(lambda: len(asked(puppet)) == 5)
+            await puppet.hang_up()
+            await leaving  # though the answer did not come
+            await eva.close()
+
+    run(story())
+
+
+async def _begun(client: Client, wanted: str) -> Subscription:
+    return await client.subscribe(wanted)
 
 
 def test_who_publishes_all_the_time_survives_a_server_that_stops() -> None:

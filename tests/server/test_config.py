@@ -113,14 +113,15 @@ def test_what_makes_no_sense_is_refused_by_its_key(text: str, problem: str) -> N
     [
         ("PALIO_PORT", "7", "port", 7),
         ("PALIO_GUARD", "true", "guard", True),
-        ("PALIO_SERVER", "12", "server", "12"),
+        ("PALIO_HOST", "localhost", "host", "localhost"),
+        ("PALIO_SERVER", "palio://elsewhere:1", "server", "m"),  # it tells clients where their server is
         ("PALIO_WINDOW", "1.5", "window", 1.5),
         ("PALIO_LIMITS__NESTING", "5", "limits", {"nesting": 5}),
         ("PALIO_TOKENS__Eva", HASH, "tokens", {"Eva": HASH}),
     ],
 )
 def test_the_environment_says_otherwise(name: str, value: str, key: str, expected: object) -> None:
-    config = read_config('server = "m"', {name: value, "HOME": "/", "PALIO_URL": "palio://elsewhere:1"})
+    config = read_config('server = "m"', {name: value, "HOME": "/", "PALIO_TOKEN": "secret"})
     assert getattr(config, key) == expected
 
 

@@ -20,8 +20,16 @@ def write(element: Notification | tuple[Notification, ...]) -> str:
     >>> write((Notification(level=5), Notification(level=3)))
     '{"sequence":[{"palio":1,"notification":{"level":5}},{"palio":1,"notification":{"level":3}}]}'
     """
-    form = _form(element) if isinstance(element, Notification) else {"sequence": [_form(each) for each in element]}
-    return msgspec.json.encode(form).decode()
+    return msgspec.json.encode(form(element)).decode()
+
+
+def form(element: Notification | tuple[Notification, ...]) -> dict[str, Any]:
+    """What :func:`write` writes, as an object.
+
+    >>> form(Notification(level=5))
+    {'palio': 1, 'notification': {'level': 5}}
+    """
+    return _form(element) if isinstance(element, Notification) else {"sequence": [_form(each) for each in element]}
 
 
 def _form(notification: Notification) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from palio import __version__
 _COMMANDS = {
     "advertise": "palio.cli.advertise:advertise",
     "bench": "palio.cli.bench:bench",
+    "demo": "palio.cli.demo:demo",
     "lab": "palio.cli.lab:lab",
     "match": "palio.cli.match:match",
     "net": "palio.cli.net:net",
@@ -46,7 +47,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example:  palio tour",
+    epilog="Example:  palio demo",
 )
 @click.version_option(__version__, prog_name="palio")
 def palio() -> None:

@@ -16,6 +16,12 @@ if TYPE_CHECKING:  # the help must not wait for the client
     from palio.client.sync import SyncClient
 
 
+_ADVICE = {
+    "replaced": "; a party has one connection at a time, so give each command another --name, or none",
+}
+"""What to do about some of the codes of servers."""
+
+
 class Party(NamedTuple):
     """Who connects, and where."""
 
@@ -69,7 +75,7 @@ def connected(party: Party) -> Iterator[SyncClient]:
         advice = "" if error.code else "; start one with 'palio serve', or say with --server where one is"
         raise click.ClickException(f"{error}{advice}") from error
     except PalioError as error:
-        raise click.ClickException(in_a_line(error)) from error
+        raise click.ClickException(in_a_line(error) + _ADVICE.get(getattr(error, "code", ""), "")) from error
     finally:
         signal.signal(signal.SIGTERM, before)
 

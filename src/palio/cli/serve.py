@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from palio.errors import PalioError
 
-_EXTRA = "palio serve needs the server's libraries; install them with: pip install 'palio[server]'"
-
 
 class _UnusableError(click.ClickException):
     """What was given cannot be used."""
 
     exit_code = 2
+
+
+@contextmanager
+def importing_server(command: str) -> Iterator[None]:
+    """Around imports of what only ``palio[server]`` brings along: if that is missing, say what to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        advice = "install them with: pip install 'palio[server]'"
+        raise _UnusableError(f"{command} needs the server's libraries; {advice} ({error})") from error
 
 
 @click.command(epilog="Example:  palio serve --config palio.toml")
@@ -35,11 +45,9 @@ def serve(*, path: Path, check_config: bool, as_json: bool) -> None:
 
     SIGHUP makes it read its configuration again, SIGTERM makes it stop in good order.
     """
-    try:
+    with importing_server("palio serve"):
         from palio.server import config as configuration
         from palio.server import process
-    except ModuleNotFoundError as error:
-        raise _UnusableError(f"{_EXTRA} ({error})") from error
     try:
         if not check_config:
             process.serve(path, logs_json=as_json)
@@ -62,10 +70,8 @@ def serve(*, path: Path, check_config: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def token(*, name: str, is_server: bool, as_json: bool) -> None:
     """Make a token for a party or a server: the token itself, and what the configuration needs to know of it."""
-    try:
+    with importing_server("palio token"):
         from palio.server.credentials import hash_of, new_token
-    except ModuleNotFoundError as error:
-        raise _UnusableError(f"{_EXTRA} ({error})") from error
     made = new_token()
     hashed = hash_of(made)
     table = "server_tokens" if is_server else "tokens"

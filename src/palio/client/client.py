@@ -254,6 +254,21 @@ class Client:
             except ConnectionLostError:
                 continue
 
+    async def _take_back(
+        self, operation: str, changes: Iterable[tuple[control.Subject, Iterable[control.Subject]]]
+    ) -> None:
+        """Do what ends something. Who ends it does not wait for a connection: the server is told when there is one."""
+
+        async def ask() -> None:
+            await asyncio.gather(*(self._ask(operation, each, instead=instead) for each, instead in changes))
+
+        connection, errand = self._connection, self._run(ask())
+        if connection is not None:
+            either: list[asyncio.Future[Any]] = [errand, connection.lost]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if errand.done() and not errand.cancelled():
+                errand.result()
+
     def _check_going(self) -> None:
         if self._is_draining:
             raise ClosedError("the client drains, and begins nothing new")
@@ -334,7 +349,7 @@ class Client:
         if not self._inbox.subscriptions.remove(subscription) or self._end is not None:
             return
         changes = self._inbox.subscriptions.changes(subscription.wanted)
-        await asyncio.gather(*(self._ask("unsubscribe", each, instead=instead) for each, instead in changes))
+        await self._take_back("unsubscribe", changes)
 
     async def unsubscribe(self, wanted: str | Filter | Pattern) -> None:
         """Cancel all subscriptions of this party that a filter covers, or, position by position, a pattern.
@@ -394,7 +409,7 @@ class Client:
             if not streams:
                 del self._inbox.watches[subject]
                 if self._end is None:
-                    await self._ask("unwatch", subject)
+                    await self._take_back("unwatch", [(subject, ())])
 
     # -- what is done meanwhile ----------------------------------------------------------------------------------------
 
@@ -402,11 +417,12 @@ class Client:
         if self._connection is not None:
             self._connection.go_on()
 
-    def _run(self, errand: Coroutine[Any, Any, None]) -> None:
-        """Do something that nobody waits for."""
+    def _run(self, errand: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something that nobody need wait for."""
         task = asyncio.get_running_loop().create_task(errand)
         self._errands.add(task)
         task.add_done_callback(self._done)
+        return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._errands.discard(task)

@@ -17,7 +17,7 @@ _log = logging.getLogger("palio.client")
 class Inbox:
     """All streams of a client; its connections give to them."""
 
-    def __init__(self, failed: Callable[[Subscription], None]) -> None:
+    def __init__(self, failed: Callable[[Subscription], object]) -> None:
         self._failed = failed
         """Whom to tell of a subscription that could not take what came."""
         self.subscriptions = Subscriptions()

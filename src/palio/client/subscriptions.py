@@ -8,12 +8,15 @@ subscription takes nothing from another.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from palio.client.streams import Overflow, Stream
 from palio.errors import CallerError, TextSyntaxError, brief
-from palio.matching.index import FilterIndex
 from palio.model import Filter, Notification, Pattern
+
+if TYPE_CHECKING:
+    from palio.matching.index import FilterIndex
 
 Wanted = Filter | Pattern
 
@@ -72,11 +75,17 @@ class Subscriptions:
 
     def __init__(self) -> None:
         self._live: dict[Subscription, None] = {}
-        self._index = FilterIndex()
         self._holders: dict[int, Subscription] = {}
         self._ids: dict[Subscription, list[int]] = {}
         self._full: set[Subscription] = set()
         """Those that were full when they last got something."""
+
+    @cached_property
+    def _index(self) -> FilterIndex:
+        """All filters; who only publishes does not wait for it to be loaded."""
+        from palio.matching.index import FilterIndex  # noqa: PLC0415
+
+        return FilterIndex()
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(tuple(self._live))

@@ -25,8 +25,8 @@ from palio.routing.router import Role
 
 PREFIX = "PALIO_"
 """Of the names in the environment that say something else than the file; tables and keys are joined by ``__``."""
-_OF_CLIENTS = frozenset({"PALIO_URL", "PALIO_TOKEN", "PALIO_PARTY", "PALIO_CONFIG"})
-"""Names in the environment that are for others."""
+_OF_CLIENTS = frozenset({"PALIO_SERVER", "PALIO_TOKEN"})
+"""Names in the environment that are for others; so a server's own name stands in its file."""
 _SHOWN = "(set)"
 _HASH = re.compile(r"\$argon2(id|i|d)\$")
 
