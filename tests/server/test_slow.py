@@ -11,7 +11,7 @@ from palio.codec import control, frames
 from palio.model import Advertisement, Notification
 from palio.server.metrics import Metrics
 from palio.server.server import Server
-from tests.server.raw import DEADLINE, Raw, serving, until
+from tests.serving import DEADLINE, Raw, serving, until
 
 BODY = "y" * 10_000
 

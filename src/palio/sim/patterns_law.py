@@ -87,7 +87,7 @@ class PatternsLaw:
         self._remembered.update(each.id for each in epoch.publications)
         for publication in epoch.publications:
             mine = self._known.get(publication.id)
-            for other in sorted(self._oracle.depends_on(publication.id) & self._remembered):
+            for other in sorted(self._oracle.deliveries.depends_on(publication.id) & self._remembered):
                 theirs = self._known.get(other)
                 if mine is not None and theirs is not None and place(mine) <= place(theirs):
                     yield f"{publication.id} depends on {other}, and is not after it in the order of publications"
@@ -133,7 +133,7 @@ class PatternsLaw:
                 continue
             taken_apart = record.taken_apart()
             for publication in epoch.publications:
-                if publication.id not in arrived[record.server] and self._oracle.must_get(
+                if publication.id not in arrived[record.server] and self._oracle.deliveries.must_get(
                     epoch, publication, taken_apart, world
                 ):
                     yield f"{publication.id} did not come for a pattern of {name}"
@@ -173,7 +173,10 @@ class PatternsLaw:
         if self._player.history.window < LARGE_WINDOW and len({each.server for each in relevant}) > 1:
             return False
         for publication in relevant:
-            if not self._oracle.must_get(epoch, publication, taken_apart, world) or publication.id not in self._known:
+            if (
+                not self._oracle.deliveries.must_get(epoch, publication, taken_apart, world)
+                or publication.id not in self._known
+            ):
                 return False
         for each in sorted((self._known[publication.id] for publication in relevant), key=place):
             ideal.feed(each)
