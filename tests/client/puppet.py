@@ -1,4 +1,4 @@
-"""Clients that are quick to connect again, what servers hold for them, and a server that says only what it is told to."""
+"""Clients that connect again quickly, what servers hold for them, and a server that says only what it is told to."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Judges what parties got: what had to be delivered, what must not be, and in which order.
 
-It knows facts alone and nothing of where they come from, so it can judge servers that are simulated and servers that run.
+It knows facts alone and not where they come from: it judges servers that are simulated, and servers that run.
 """
 
 from __future__ import annotations
@@ -115,10 +115,14 @@ class DeliveriesLaw:
         is_near = party.server == publication.server and party.server not in epoch.died
         if not is_near and (epoch.is_disturbed or party.server not in world.reachable(publication.server)):
             return False
-        if not world.lets_pass(publication.server, party.server, publication.notification):
+        if not self._was_wanted(epoch, publication, party, is_near=is_near):
             return False
         if world.is_advertising(publication.server) and not self._was_announced(epoch, publication):
             return False
+        return world.lets_pass(publication.server, party.server, publication.notification)
+
+    def _was_wanted(self, epoch: Epoch, publication: Publication, party: PartyRecord, *, is_near: bool) -> bool:
+        """Whether what a party wanted had spread before it was published, and stood until all was at rest."""
         moments = [epoch.begin]
         moments += [taken for told, taken in party.spread if epoch.begin <= told < publication.moment]
         if is_near:
