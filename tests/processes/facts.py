@@ -1,7 +1,8 @@
 """What parties asked for and got from running servers, as facts that the simulator's laws can judge.
 
-Nobody outside a server knows when exactly it takes a request: after it was sent, and before it was answered. So there are two records of each party: what it held for certain, and what it may have held. Publications are known by
-the attribute ``n`` that each of them has, and not by the ids that servers give them; that the two agree is judged, too.
+Nobody outside a server knows when exactly it takes a request: after it was sent, and before it was answered. So there
+are two records of each party: what it held for certain, and what it may have held. Publications are known by the
+attribute ``n`` that each of them has, and not by the ids that servers give them; that the two agree is judged, too.
 """
 
 from __future__ import annotations
