@@ -11,6 +11,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.processes.fleet import NETWORKS
+from tests.processes.parties import LostError
 from tests.processes.story import play
 
 
@@ -31,7 +32,7 @@ def main() -> int:
                 try:
                     story = play(NETWORKS[name], Path(folder), seed, parties=given.parties, rounds=given.rounds)
                     counts = asyncio.run(story)
-                except (AssertionError, TimeoutError) as error:
+                except (AssertionError, TimeoutError, LostError) as error:
                     failures += 1
                     print(f"{name} seed {seed} failed: {error!r}", flush=True)
                     continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -107,8 +108,9 @@ class ServerProcess:
         before = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "palio", "serve", "--config", str(self._config), "--json", stderr=log
-            )
+                sys.executable, "-m", "palio", "serve", "--config", str(self._config), "--json",
+                stderr=log, env={**os.environ, "PALIO_CONNECTIONS__HELLO_SECONDS": str(START_SECONDS)},
+            )  # fmt: skip
         await until(lambda: self._find(before) or self._has_ended(), START_SECONDS)
         listening = self._find(before)
         assert listening is not None, self._log.read_text()[-2000:]

@@ -204,6 +204,14 @@ class Story:
             await party.ask("subscribe", pattern, wait=True)
             self.facts.watch(party.name, pattern)
 
+    async def serve(self) -> None:
+        """Publications alone, of those who are there already: what parties hold stays as it is."""
+        self._epochs += 1
+        for party in (*self._parties, *self._lanes.values()):
+            random = Random(f"{self._seed} {self._epochs} {party.name}")
+            self._publish(party, [self._drawn_notification(party.name, random) for _ in range(3)])
+        await self.rest()
+
     async def act(self, *, share: float = 0.4) -> None:
         """Many parties do something, all at the same time."""
         self._epochs += 1

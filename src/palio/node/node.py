@@ -186,7 +186,7 @@ class Node:
         try:
             waits = self._perform(request)
         except PalioError as error:
-            self._outputs.append(Reply(request.party, request.number, error))
+            self._outputs.append(Reply(request.party, request.number, error.with_traceback(None)))
             return
         if waits:
             self._spread(_Asked(request.party, request.number), None, self.settings.server)
@@ -282,7 +282,7 @@ class Node:
             try:
                 self._publish(block.party, msgpack.decode(Notification, body, self.settings.limits))
             except PalioError as error:
-                self._outputs.append(Reply(block.party, number, error))
+                self._outputs.append(Reply(block.party, number, error.with_traceback(None)))
         if last:
             self._outputs.append(AcceptedUpTo(block.party, last))
 
