@@ -7,9 +7,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from palio.model import Filter
@@ -21,6 +22,8 @@ from tests.serving import until
 
 START_SECONDS = 60
 """A process that does not listen after so long never will, even on a busy machine."""
+_PATIENT = {"PALIO_CONNECTIONS__HELLO_SECONDS": str(START_SECONDS)}
+"""Hundreds of parties live in one process with the test: they are all late when it is."""
 BORDER = "x >= 2"
 """What passes a gateway."""
 
@@ -87,8 +90,11 @@ NETWORKS = {
 class ServerProcess:
     """One ``palio serve``, which can be killed and started again."""
 
-    def __init__(self, folder: Path, name: str, config: str) -> None:
+    def __init__(
+        self, folder: Path, name: str, config: str, environment: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         self.name = name
+        self._environment = environment
         self._config = folder / f"{name}.toml"
         self._config.write_text(config)
         self._log = folder / f"{name}.log"
@@ -109,7 +115,7 @@ class ServerProcess:
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "palio", "serve", "--config", str(self._config), "--json",
-                stderr=log, env={**os.environ, "PALIO_CONNECTIONS__HELLO_SECONDS": str(START_SECONDS)},
+                stderr=log, env={**os.environ, **self._environment},
             )  # fmt: skip
         await until(lambda: self._find(before) or self._has_ended(), START_SECONDS)
         listening = self._find(before)
@@ -264,7 +270,7 @@ class Fleet:
             self.ways[who, whom] = Proxy(lambda whom=whom: self.servers[whom].port)  # type: ignore[misc]
             await self.ways[who, whom].start()
         for name in self.network.servers:
-            self.servers[name] = ServerProcess(self._folder, name, self._config(name))
+            self.servers[name] = ServerProcess(self._folder, name, self._config(name), _PATIENT)
         try:
             await asyncio.gather(*(server.start() for server in self.servers.values()))
         except BaseException:
