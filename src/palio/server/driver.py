@@ -27,16 +27,20 @@ from palio.node.ports import (
     LinkDown,
     LinkRefused,
     LinkUp,
+    Operation,
     Outlook,
     Output,
     PublishBlock,
     Reply,
+    Request,
     Rest,
     Send,
 )
 from palio.server.errors import code_of
 from palio.server.metrics import Counts
 
+_NUMBERS = 1 << 32
+"""Numbers of requests are below this, in one connection."""
 _SPLIT = 1 << 20
 """Frames of links that are longer go in several, if they hold several messages."""
 
@@ -44,6 +48,10 @@ _SPLIT = 1 << 20
 class Connected(Protocol):
     """A connection that can be written to."""
 
+    name: str
+    """Of the party, or the server."""
+    serial: int
+    """No other connection has the same."""
     is_slow: bool
     """Whether it takes nothing that can do without."""
 
@@ -55,6 +63,16 @@ class Connected(Protocol):
 
     def flush(self) -> None:
         """Write all that was put."""
+
+    def fall_behind(self) -> None:
+        """Read nothing more: what came before is not handled yet."""
+
+    def catch_up(self) -> None:
+        """All that came is handled; read on."""
+
+
+_Given = tuple[Connected | None, Input]
+"""What has come in, and over which connection of a party."""
 
 
 class Driver:
@@ -73,9 +91,13 @@ class Driver:
         self.peers: dict[str, Connected] = {}
         self._events = events
         self._failed = failed
-        self._inbox: list[tuple[str, Input]] = []
-        self._rests: dict[str, list[Input]] = {}
+        self._inbox: list[_Given] = []
+        self._rests: dict[str, list[_Given]] = {}
         """What parties have given that waits until what came of it before is on its way."""
+        self._publishing: dict[str, Connected] = {}
+        """Whose publications are being handled: a party may have come back while those of before wait."""
+        self._behind: dict[str, Connected] = {}
+        """The connections of those parties; nothing is read from them meanwhile, so that what waits has a bound."""
         self._dirty: dict[Connected, None] = {}
         self._loop = asyncio.get_running_loop()
         self._start = time.time_ns() // 1000 - time.monotonic_ns() // 1000
@@ -92,10 +114,14 @@ class Driver:
         """Microseconds since 1970; the clock never goes back, even if somebody sets it."""
         return self._start + time.monotonic_ns() // 1000
 
-    def give(self, given: Input, party: str = "") -> None:
+    def give(self, given: Input, party: Connected | None = None) -> None:
         """Something has come in, from a party or not; it is handled with what else comes in this turn."""
         self._inbox.append((party, given))
         self._plan()
+
+    def ask(self, party: Connected, number: int, operation: Operation) -> None:
+        """A party asks for something. The answer may come late, and is for this connection and no other."""
+        self.give(Request(party.name, number + party.serial * _NUMBERS, operation), party)
 
     def _plan(self) -> None:
         if not self._is_planned:
@@ -114,7 +140,7 @@ class Driver:
 
     def _resume(self) -> None:
         rests, self._rests = self._rests, {}
-        self._inbox[:0] = [(party, given) for party, waiting in rests.items() for given in waiting]
+        self._inbox[:0] = [given for waiting in rests.values() for given in waiting]
         self._plan()
 
     def _turn(self) -> None:
@@ -127,25 +153,35 @@ class Driver:
         for connection in dirty:
             connection.flush()
         self._set_alarm()
+        self._note_who_is_behind()
         if self._rests and not self._is_held:
             self._resume()
         self.seconds += time.perf_counter() - began
 
-    def _handle_all(self, inbox: list[tuple[str, Input]]) -> None:
+    def _handle_all(self, inbox: list[_Given]) -> None:
         """What a party says after publications waits until none of those is left; others do not wait for it."""
         batch: list[Input] = []
-        published: set[str] = set()
-        for party, given in inbox:
-            if party in published:
+        for source, given in inbox:
+            party = source.name if source is not None else ""
+            if party in self._publishing:
                 self._handle(batch)
-                batch, published = [], set()
+                batch = []
             if party in self._rests:
-                self._rests[party].append(given)
+                self._rests[party].append((source, given))
                 continue
-            if isinstance(given, PublishBlock):
-                published.add(party)
+            if source is not None and isinstance(given, PublishBlock):
+                self._publishing[party] = source
             batch.append(given)
         self._handle(batch)
+
+    def _note_who_is_behind(self) -> None:
+        for party in [party for party in self._behind if party not in self._rests]:
+            self._behind.pop(party).catch_up()
+        for party in self._rests:
+            connection = self.parties.get(party)
+            if connection is not None and self._behind.get(party) is not connection:
+                self._behind[party] = connection
+                connection.fall_behind()
 
     def _handle(self, batch: list[Input]) -> None:
         try:
@@ -153,6 +189,7 @@ class Driver:
                 self._take(output)
         except Exception as error:  # noqa: BLE001 (a fault of ours must not stop the service for all)
             self._failed(error)
+        self._publishing.clear()
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:
@@ -190,20 +227,23 @@ class Driver:
                     for each in _encoded(frame_of_link):
                         self._put(connection, each)
             case AcceptedUpTo(party, number):
-                self._put(self.parties.get(party), frames.accepted(number))
+                self._put(self._publishing.get(party), frames.accepted(number))
             case Rest(block_left):
-                self._rests[block_left.party] = [block_left]
+                self._rests[block_left.party] = [(self._publishing.get(block_left.party), block_left)]
             case _:
                 self._take_other(output)
 
     def _take_other(self, output: Output) -> None:
         match output:
             case Reply(party, number, problem):
+                serial, number = divmod(number, _NUMBERS)
                 answer = Answer(number)
                 if problem is not None:
                     answer = Answer(number, code_of(problem).value, str(problem).partition("\n")[0])
                     self._counts.refused(answer.code)
-                self._put(self.parties.get(party), control.encode(answer))
+                connection = self.parties.get(party) if serial else self._publishing.get(party)
+                if connection is not None and serial in (0, connection.serial):
+                    self._put(connection, control.encode(answer))
             case DeliverSequence(party, pattern, notifications):
                 told = tuple(control.enveloped(each) for each in notifications)
                 self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1)

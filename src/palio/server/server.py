@@ -251,7 +251,7 @@ class Server:
     def _look_after_connections(self, now: float) -> None:
         seconds = self.config.connections.ping_seconds
         for connection in list(self._connections):
-            if not connection.is_open or connection.is_closing or connection.is_paused:
+            if not connection.is_open or connection.is_closing or connection.is_held_up:
                 continue
             if connection.began and connection.began < now - 2 * seconds:
                 connection.close(Code.FRAME, "a frame that does not end")
