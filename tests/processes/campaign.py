@@ -27,9 +27,9 @@ bytes = {SLOW_BYTES}
 [http]
 port = 0
 """
-FLOOD_KILOBYTES = 100_000
-"""By how much a flood may let the server's memory grow: what may wait for all (16 MB), a megabyte for each offender
-that reads nothing, a frame and what was last read for each, and what Python takes for answers that are being made."""
+FLOOD_KILOBYTES = 60_000
+"""By how much a flood may let the server's memory grow: what may wait for all (16 MB); for each of the offenders a frame
+that is not whole, a portion that was read and a portion of answers (half a megabyte together); and some room for Python."""
 
 
 async def flood(fleet: Fleet, seed: int, frames: int) -> dict[str, int]:
