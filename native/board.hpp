@@ -83,7 +83,7 @@ class Board {
   std::vector<Other> others;
   std::vector<RefusedPublication> refused;
 
-  // Handles a block until it ends, or so many bytes wait to be taken.
+  // Handles a block until it ends, or so many bytes wait to be taken; or so much else that it would take as long.
   void dispatch(SharedIndex& shared, const uint8_t* block, size_t size, const Stamp& stamp, const BodyLimits& limits,
                 uint64_t document_bytes, bool everything_goes_on, size_t most_bytes) {
     constexpr size_t at_once = 64;
@@ -128,6 +128,9 @@ class Board {
 
  private:
   static constexpr size_t kept_bytes = 1 << 18;  // room that a party's frames keep for the next time
+  // Who takes them has more work with these than with deliveries: each counts for as many bytes as take as long.
+  static constexpr size_t refused_counts = 1 << 16;
+  static constexpr size_t other_counts = 1 << 13;
 
   struct Target {
     std::vector<PartyNumber> parties;
@@ -179,12 +182,16 @@ class Board {
       read_body(block + offset, body_size, limits, visitor);
     } catch (const DecodeFailure& failure) {
       refused.push_back({number, std::make_exception_ptr(failure)});
+      waiting_ += refused_counts;
       return;
     }
     workspace.matcher.match(view);
     tested_ += workspace.matcher.tested();
     const bool has_others = find_parties(workspace.matcher) || everything_goes_on;
-    if (has_others) others.push_back({offset, body_size, sequence_, published_});
+    if (has_others) {
+      others.push_back({offset, body_size, sequence_, published_});
+      waiting_ += other_counts;
+    }
     if (!found_.empty()) deliver(block + offset, body_size);
     ++accepted;
     ++sequence_;

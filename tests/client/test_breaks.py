@@ -18,7 +18,8 @@ from palio.codec.control import Answer, Ask, Goodbye, Ping, Pong
 from palio.errors import CallerError
 from palio.model import Filter, Pattern
 from palio.server.errors import Code
-from tests.client.serving import QUICK, Puppet, client_of, held, held_patterns, run, serving, until
+from tests.client.puppet import QUICK, Puppet, client_of, held, held_patterns
+from tests.serving import run, serving, until
 
 
 def accepted(number: int) -> bytes:
@@ -42,7 +43,7 @@ def test_a_new_server_is_told_everything() -> None:
             offers = await eva.watch(Filter.parse("z any"))
         await until(lambda: not eva.is_connected)
         publishing = asyncio.create_task(eva.publish(x=5))
-        async with serving(port, architecture="aa") as second:
+        async with serving(port=port, architecture="aa") as second:
             await publishing
             assert (await anext(events))["x"] == 5
             assert held(second, "eva") == {Filter.parse("x > 3")}
@@ -108,7 +109,7 @@ def test_who_publishes_all_the_time_survives_a_server_that_stops() -> None:
             await until(lambda: len(accepted) > 200)
         before = len(accepted)
         assert len(lost) <= 20
-        async with serving(port):
+        async with serving(port=port):
             await until(lambda: len(accepted) > before + 200)
             for task in tasks:
                 task.cancel()
@@ -449,7 +450,7 @@ def test_a_full_queue_does_not_keep_a_client_from_connecting_again() -> None:
             for n in range(3):
                 await eva.publish(n=n)
             await until(lambda: events.is_full)
-        async with serving(port) as second:
+        async with serving(port=port) as second:
             with pytest.raises(ConnectionLostError):  # who does not read has not noticed
                 await eva.publish(n=3)
             await eva.publish(n=4)

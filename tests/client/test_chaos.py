@@ -11,7 +11,8 @@ import pytest
 from palio.client import ConnectionLostError, Subscription
 from palio.client.subscriptions import covers
 from palio.server.server import Server
-from tests.client.serving import client_of, held, held_patterns, run, serving, until
+from tests.client.puppet import client_of, held, held_patterns
+from tests.serving import run, serving, until
 
 WANTED = [
     "n any",

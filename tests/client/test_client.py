@@ -19,7 +19,8 @@ from palio.client import (
 from palio.errors import CallerError, TextSyntaxError
 from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.server.config import Connections
-from tests.client.serving import client_of, held, held_patterns, run, serving, until
+from tests.client.puppet import client_of, held, held_patterns
+from tests.serving import run, serving, until
 
 
 def test_two_clients_talk() -> None:

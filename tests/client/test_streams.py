@@ -8,7 +8,8 @@ import pytest
 
 from palio.client import SlowConsumerError
 from palio.errors import CallerError
-from tests.client.serving import client_of, held, run, serving, until
+from tests.client.puppet import client_of, held
+from tests.serving import run, serving, until
 
 
 @pytest.mark.parametrize(("overflow", "kept"), [("drop_oldest", range(15, 20)), ("drop_newest", range(5))])

@@ -12,7 +12,7 @@ import palio
 from palio.client import CannotConnectError, ClosedError, UnsatisfiableError
 from palio.client.sync import connect_sync
 from palio.model import Filter, Notification
-from tests.client.serving import run, serving
+from tests.serving import run, serving
 
 
 def with_server(work: Callable[[str], None]) -> None:

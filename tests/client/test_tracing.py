@@ -20,8 +20,8 @@ from palio.codec import control, frames, msgpack
 from palio.errors import CallerError, InvalidValueError
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
-from tests.client.serving import client_of, run
-from tests.server.raw import Raw, serving, until
+from tests.client.puppet import client_of
+from tests.serving import Raw, run, serving, until
 
 TRACE = Trace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=1")
 PARENT = SpanContext(

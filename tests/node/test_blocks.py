@@ -148,3 +148,16 @@ def test_the_rest_of_a_large_block_is_given_back(monkeypatch: pytest.MonkeyPatch
     requests = [ports.Request("adam", number, ports.Publish(Notification(x=number))) for number in range(3)]
     found = [each for each in all_at_once.handle(made, requests, 6) if isinstance(each, ports.Deliver | Reply)]
     assert [type(each) for each in found] == [ports.Deliver, Reply] * 3
+
+
+def test_what_is_refused_goes_in_portions() -> None:
+    """Answers are more work than deliveries, and others should not have to wait for all of them."""
+    bad = b"".join(frames.frame(frames.PUBLISH, n.to_bytes(4, "big") + b"\xc1") for n in range(1, 1_001))
+    made, given, numbers, turns = node(), [PublishBlock("adam", bad)], list[int](), 0
+    while given:
+        outputs = made.handle(given, 1)
+        numbers += [each.number for each in outputs if isinstance(each, Reply)]
+        given = [each.block for each in outputs if isinstance(each, Rest)]
+        turns += 1
+    assert numbers == list(range(1, 1_001))
+    assert turns == 4

@@ -7,7 +7,8 @@ import pytest
 from palio.client import RefusedError
 from palio.codec.control import Subject
 from palio.model import Advertisement, Filter, Pattern
-from tests.client.serving import client_of, run, serving
+from tests.client.puppet import client_of
+from tests.serving import run, serving
 
 FILTER = Filter.parse("x = 1")
 PATTERN = Pattern.parse("x = 1 then x = 2")

@@ -13,7 +13,7 @@ from palio.codec.control import Goodbye
 from palio.model import Filter, Notification
 from palio.node.ports import LinkDown
 from palio.server.server import Server
-from tests.server.raw import Raw, configured, serving, until
+from tests.serving import Raw, configured, serving, until
 
 FLOOD = 30_000
 """Publications; many more than may wait for a neighbour before its link is given up."""

@@ -10,7 +10,7 @@ from palio.node.node import Node, NodeSettings
 from palio.node.ports import PublishBlock, Request, Subscribe
 from palio.server.driver import Driver
 from palio.server.metrics import Counts
-from tests.client.serving import run, until
+from tests.serving import run, until
 
 
 class Party:

@@ -18,7 +18,7 @@ from palio.model import Filter, Notification
 from palio.server.credentials import hash_of
 from palio.server.errors import Code
 from palio.server.server import Server
-from tests.server.raw import Raw, configured, serving, until
+from tests.serving import Raw, configured, serving, until
 
 Play = Callable[[Server, Raw], Awaitable[None]]
 

@@ -12,9 +12,9 @@ from palio.codec import control, frames
 from palio.codec.control import Query, Result
 from palio.model import Notification, Trace
 from palio.server.server import Server
-from tests.client.serving import client_of, run
-from tests.server.raw import Raw, configured, serving, until
+from tests.client.puppet import client_of
 from tests.server.test_network import network
+from tests.serving import Raw, configured, run, serving, until
 
 TRACE = Trace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 

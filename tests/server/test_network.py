@@ -12,7 +12,7 @@ import pytest
 from palio.codec import control
 from palio.model import Notification
 from palio.server.server import Server
-from tests.server.raw import Raw, configured, serving, until
+from tests.serving import Raw, configured, serving, until
 
 TREE = {"b": "a", "c": "a", "d": "b", "e": "b"}
 """Five servers: each with the one that it dials."""

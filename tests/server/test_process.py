@@ -21,7 +21,7 @@ from palio.model import Notification
 from palio.server.config import Http
 from palio.server.credentials import hash_of
 from palio.server.http import HttpPort
-from tests.server.raw import DEADLINE, Raw, configured, serving, until
+from tests.serving import DEADLINE, Raw, configured, serving, until
 
 
 class Running:

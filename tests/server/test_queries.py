@@ -13,9 +13,9 @@ from palio.codec import control
 from palio.codec.control import Answer, Query, Result
 from palio.server import queries
 from palio.server.server import Server
-from tests.client.serving import client_of, run
-from tests.server.raw import Raw, configured, serving, until
+from tests.client.puppet import client_of
 from tests.server.test_network import TREE, kill, network
+from tests.serving import Raw, configured, run, serving, until
 
 
 def test_status_counts_what_happened() -> None:

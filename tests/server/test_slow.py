@@ -9,9 +9,10 @@ import pytest
 
 from palio.codec import control, frames
 from palio.model import Advertisement, Notification
+from palio.node.ports import PublishBlock
 from palio.server.metrics import Metrics
 from palio.server.server import Server
-from tests.server.raw import DEADLINE, Raw, serving, until
+from tests.serving import DEADLINE, Raw, serving, until
 
 BODY = "y" * 10_000
 
@@ -200,5 +201,36 @@ def test_a_slow_neighbour_loses_frames_but_no_messages() -> None:
                 assert b.counts.refusals.total() == 0
                 await publisher.close()
                 await reader.close()
+
+    asyncio.run(play())
+
+
+def test_who_sends_faster_than_it_is_handled_is_not_read_from() -> None:
+    """What is refused takes longer than what is delivered: it goes in portions, and nothing piles up."""
+
+    async def play() -> None:
+        async with serving() as server:
+            flooder, bystander = await Raw.party(server, "flooder"), await Raw.party(server, "bystander")
+            count, most, served = 60_000, 0, 0
+            numbers = [number.to_bytes(4, "big") for number in range(1, count)]
+            bad = b"".join(frames.frame(frames.PUBLISH, number + b"\xc1" + bytes(20)) for number in numbers)
+            flooder.send(bad + frames.publish(Notification(x=1), count))
+
+            async def all_is_answered() -> None:
+                while await flooder.until(int) < count:
+                    pass
+
+            answered = asyncio.create_task(all_is_answered())
+            while not answered.done():
+                assert await bystander.is_served()
+                served += 1
+                waiting = [given for _, given in server.driver._inbox]
+                most = max(most, sum(len(each.frames) for each in waiting if isinstance(each, PublishBlock)))
+            await answered
+            assert server.counts.refusals["document"] == count - 1
+            assert 0 < most < 1_000_000
+            assert served > 20
+            await flooder.close()
+            await bystander.close()
 
     asyncio.run(play())

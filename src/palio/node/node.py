@@ -191,7 +191,7 @@ class Node:
         try:
             waits = self._perform(request)
         except PalioError as error:
-            self._outputs.append(Reply(asker, request.number, error))
+            self._outputs.append(Reply(asker, request.number, error.with_traceback(None)))
             return
         if waits:
             self._spread(_Asked(asker, request.number), None, self.settings.server)
@@ -328,7 +328,7 @@ class Node:
             try:
                 self._publish(block.party, msgpack.decode(Notification, body, self.settings.limits))
             except PalioError as error:
-                self._outputs.append(Reply(block.party, number, error))
+                self._outputs.append(Reply(block.party, number, error.with_traceback(None)))
         if last:
             self._outputs.append(AcceptedUpTo(block.party, last))
 

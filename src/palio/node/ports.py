@@ -221,8 +221,11 @@ class Persist(Output, frozen=True):
     records: tuple[Record, ...]
 
 
-class Reply(Output, frozen=True):
-    """The answer to a request: it was done, or why not."""
+class Reply(Output, frozen=True, gc=True):
+    """The answer to a request: it was done, or why not.
+
+    It is known to the garbage collector, because an error may lead back to what holds the answer.
+    """
 
     party: str
     number: int

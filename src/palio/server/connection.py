@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from palio import _core
@@ -27,6 +28,8 @@ _OPERATIONS: dict[str, tuple[Any, tuple[type, ...]]] = {
 }
 """What a party can ask for, and of what."""
 _WAITING = ("subscribe", "advertise")
+_MOST_NUMBER = 2**32 - 1
+_serials = count(1)
 PEER_FRAME_BYTES = 64 << 20
 """What a server may send at once: a message of a link may hold many notifications."""
 
@@ -39,6 +42,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self.serial = next(_serials)
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
         self._rest = bytearray()
         """The beginning of a frame."""
@@ -57,6 +61,8 @@ class Connection(asyncio.Protocol):
         """Bytes that waited when it became slow."""
         self.is_paused = False
         """Whether nothing is read from it, because too much waits to be written to others."""
+        self._is_behind = False
+        """Whether nothing is read from it, because what was read is not handled yet."""
         self._timer: asyncio.TimerHandle | None = None
         """Ends it when it does not say who it is, or does not end."""
         self.heard = 0.0
@@ -182,7 +188,7 @@ class Connection(asyncio.Protocol):
             self._controlled(control.decode(kind, data[begin + frames.HEADER : end]))
 
     def _publish(self, given: ports.PublishBlock | ports.PublishTraced) -> None:
-        self._server.driver.give(given, self.name)
+        self._server.driver.give(given, self)
         if self._server.backlog.is_full:
             self._pause()
 
@@ -226,6 +232,8 @@ class Connection(asyncio.Protocol):
     def _asked(self, ask: Ask) -> None:
         if ask.operation not in _OPERATIONS:
             raise RefusedError(Code.FRAME, f"there is no operation {ask.operation!r:.40}")
+        if not 0 <= ask.number <= _MOST_NUMBER:
+            raise RefusedError(Code.FRAME, f"numbers of requests are from 0 to {_MOST_NUMBER:,}")
         operation, subjects = _OPERATIONS[ask.operation]
         if ask.party not in ("", self.name):
             self.refuse(ask.number, Code.NOT_ALLOWED, "nobody may act for another party here")
@@ -247,7 +255,7 @@ class Connection(asyncio.Protocol):
             made = operation(subject, ask.wait)
         else:
             made = operation(subject, instead) if instead else operation(subject)
-        self._server.driver.give(ports.Request(self.name, ask.number, made), self.name)
+        self._server.driver.ask(self, ask.number, made)
 
     def refuse(self, number: int, code: Code, text: str) -> None:
         """A request cannot be; the connection goes on."""
@@ -299,11 +307,30 @@ class Connection(asyncio.Protocol):
             self._server.backlog.paused(self)
 
     def resume(self) -> None:
-        """Read on."""
+        """There is room again to write to others."""
         self.is_paused = False
-        self.heard = self._server.loop.time()
+        self._read_on()
+
+    def fall_behind(self) -> None:
+        """Read nothing more: what came before is not handled yet."""
+        self._is_behind = True
         if not self.is_closing:
+            self._transport.pause_reading()
+
+    def catch_up(self) -> None:
+        """All that came is handled."""
+        self._is_behind = False
+        self._read_on()
+
+    def _read_on(self) -> None:
+        self.heard = self._server.loop.time()
+        if not self.is_closing and not self.is_held_up:
             self._transport.resume_reading()
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether nothing is read from it, and its silence means nothing."""
+        return self.is_paused or self._is_behind
 
     def close(self, code: Code, text: str) -> None:
         """Say why, and end it; nobody else is concerned.
@@ -330,7 +357,7 @@ class Connection(asyncio.Protocol):
         except OSError:  # the other end is gone already
             self._transport.abort()
             return
-        if self.is_paused:
+        if self.is_held_up:
             self._transport.resume_reading()
 
     def give_up(self, waiting: int) -> None:

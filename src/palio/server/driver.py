@@ -28,10 +28,13 @@ from palio.node.ports import (
     LinkDown,
     LinkRefused,
     LinkUp,
+    Operation,
     Outlook,
     Output,
     PublishBlock,
+    PublishTraced,
     Reply,
+    Request,
     Rest,
     Send,
 )
@@ -39,6 +42,8 @@ from palio.server.errors import code_of
 from palio.server.history import NOT_CONNECTED, SLOW, History, Loss, Turn
 from palio.server.metrics import Counts
 
+_NUMBERS = 1 << 32
+"""Numbers of requests are below this, in one connection."""
 _SPLIT = 1 << 20
 """Frames of links that are longer go in several, if they hold several messages."""
 _SLICE = 256 << 10
@@ -48,6 +53,10 @@ _SLICE = 256 << 10
 class Connected(Protocol):
     """A connection that can be written to."""
 
+    name: str
+    """Of the party, or the server."""
+    serial: int
+    """No other connection has the same."""
     is_slow: bool
     """Whether it takes nothing that can do without."""
     is_closing: bool
@@ -61,6 +70,16 @@ class Connected(Protocol):
 
     def flush(self) -> None:
         """Write all that was put."""
+
+    def fall_behind(self) -> None:
+        """Read nothing more: what came before is not handled yet."""
+
+    def catch_up(self) -> None:
+        """All that came is handled; read on."""
+
+
+_Given = tuple[Connected | None, Input]
+"""What has come in, and over which connection of a party."""
 
 
 class Driver:
@@ -80,9 +99,13 @@ class Driver:
         self.peers: dict[str, Connected] = {}
         self._events = events
         self._failed = failed
-        self._inbox: list[tuple[str, Input]] = []
-        self._rests: dict[str, list[Input]] = {}
+        self._inbox: list[_Given] = []
+        self._rests: dict[str, list[_Given]] = {}
         """What parties have given that waits until what came of it before is on its way."""
+        self._publishing: dict[str, Connected] = {}
+        """Whose publications are being handled: a party may have come back while those of before wait."""
+        self._behind: dict[str, Connected] = {}
+        """The connections of those parties; nothing is read from them meanwhile, so that what waits has a bound."""
         self._dirty: dict[Connected, None] = {}
         self._loop = asyncio.get_running_loop()
         self._start = time.time_ns() // 1000 - time.monotonic_ns() // 1000
@@ -108,13 +131,17 @@ class Driver:
         """Microseconds since 1970; the clock never goes back, even if somebody sets it."""
         return self._start + time.monotonic_ns() // 1000
 
-    def give(self, given: Input, party: str = "") -> None:
+    def give(self, given: Input, party: Connected | None = None) -> None:
         """Something has come in, from a party or not; it is handled with what else comes in this turn."""
         self._inbox.append((party, given))
         if not self._is_planned:
             self._plan()
             if self._is_alone and isinstance(given, PublishBlock):
                 self._turn()
+
+    def ask(self, party: Connected, number: int, operation: Operation) -> None:
+        """A party asks for something. The answer may come late, and is for this connection and no other."""
+        self.give(Request(party.name, number + party.serial * _NUMBERS, operation), party)
 
     def _plan(self) -> None:
         if not self._is_planned:
@@ -133,7 +160,7 @@ class Driver:
 
     def _resume(self) -> None:
         rests, self._rests = self._rests, {}
-        self._inbox[:0] = [(party, given) for party, waiting in rests.items() for given in waiting]
+        self._inbox[:0] = [given for waiting in rests.values() for given in waiting]
         self._plan()
 
     def _planned(self) -> None:
@@ -152,24 +179,29 @@ class Driver:
         for connection in dirty:
             connection.flush()
         self._set_alarm()
+        self._note_who_is_behind()
         if self._rests and not self._is_held:
             self._resume()
         self.seconds += time.perf_counter() - began
 
-    def _handle_all(self, inbox: list[tuple[str, Input]]) -> None:
+    def _handle_all(self, inbox: list[_Given]) -> None:
         """What a party says after publications waits until none of those is left; others do not wait for it."""
         batch: list[Input] = []
         published: set[str] = set()
         size = 0
-        for party, given in inbox:
-            if party in published or size > _SLICE:
+        for source, given in inbox:
+            party = source.name if source is not None else ""
+            is_publication = isinstance(given, PublishBlock | PublishTraced)
+            is_another = is_publication and self._publishing.get(party, source) is not source
+            if party in published or size > _SLICE or is_another:
                 self._handle(batch)
                 self._look_at_links()
                 batch, published, size = [], set(), 0
-            is_block = isinstance(given, PublishBlock)
-            if party in self._rests or (is_block and self._is_held):
-                self._rests.setdefault(party, []).append(given)
+            if party in self._rests or (is_publication and self._is_held):
+                self._rests.setdefault(party, []).append((source, given))
                 continue
+            if source is not None and is_publication:
+                self._publishing[party] = source
             if isinstance(given, PublishBlock):
                 published.add(party)
                 size += len(given.frames)
@@ -183,6 +215,15 @@ class Driver:
             self._is_congested = is_full
             self.congested(is_full)
 
+    def _note_who_is_behind(self) -> None:
+        for party in [party for party in self._behind if party not in self._rests]:
+            self._behind.pop(party).catch_up()
+        for party in self._rests:
+            connection = self.parties.get(party)
+            if connection is not None and self._behind.get(party) is not connection:
+                self._behind[party] = connection
+                connection.fall_behind()
+
     def _handle(self, batch: list[Input]) -> None:
         first, now = self.node.publishing.count, self.now
         try:
@@ -193,6 +234,7 @@ class Driver:
                 self._note(self.history, now, first, batch, outputs)
         except Exception as error:  # noqa: BLE001 (a fault of ours must not stop the service for all)
             self._failed(error)
+        self._publishing.clear()
 
     def _note(self, history: History, now: int, first: int, batch: list[Input], outputs: list[Output]) -> None:
         losses: tuple[Loss, ...] = ()
@@ -236,9 +278,9 @@ class Driver:
                     for each in _encoded(frame_of_link):
                         self._put(connection, each)
             case AcceptedUpTo(party, number):
-                self._put(self.parties.get(party), frames.accepted(number))
+                self._put(self._publishing.get(party), frames.accepted(number))
             case Rest(block_left):
-                self._rests[block_left.party] = [block_left]
+                self._rests[block_left.party] = [(self._publishing.get(block_left.party), block_left)]
             case _:
                 self._take_other(output)
 
@@ -247,11 +289,14 @@ class Driver:
             case Reply(_, 0, None):
                 pass  # nobody wants to hear of it
             case Reply(party, number, problem):
+                serial, number = divmod(number, _NUMBERS)
                 answer = Answer(number)
                 if problem is not None:
                     answer = Answer(number, code_of(problem).value, str(problem).partition("\n")[0])
                     self._counts.refused(answer.code)
-                self._put(self.parties.get(party), control.encode(answer))
+                connection = self.parties.get(party) if serial else self._publishing.get(party)
+                if connection is not None and serial in (0, connection.serial):
+                    self._put(connection, control.encode(answer))
             case DeliverSequence(party, pattern, notifications):
                 told = tuple(control.enveloped(each) for each in notifications)
                 self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1, output)

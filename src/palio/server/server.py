@@ -264,7 +264,7 @@ class Server:
     def _look_after_connections(self, now: float) -> None:
         seconds = self.config.connections.ping_seconds
         for connection in list(self._connections):
-            if not connection.is_open or connection.is_closing or connection.is_paused:
+            if not connection.is_open or connection.is_closing or connection.is_held_up:
                 continue
             if connection.began and connection.began < now - 2 * seconds:
                 connection.close(Code.FRAME, "a frame that does not end")
@@ -275,12 +275,12 @@ class Server:
                 connection.say(control.Ping(0))
 
     def left(self, connection: Connection) -> None:
-        """A party says that it will not come back."""
-        self._forget(connection.name)
+        """A party says that it will not come back: that comes after all that it has said before."""
+        self.driver.give(ports.Request(connection.name, 0, ports.Leave()), connection)
 
     def _forget(self, party: str) -> None:
         """A party does not come back: nothing is for it any more."""
-        self.driver.give(ports.Request(party, 0, ports.Leave()), party)
+        self.driver.give(ports.Request(party, 0, ports.Leave()))
 
     # -- what the node says --------------------------------------------------------------------------------------------
 

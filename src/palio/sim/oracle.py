@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import msgspec
 
 from palio.model import Pattern
-from palio.model.envelope import NotificationId
 from palio.routing.messages import Subscribe
 from palio.routing.router import MONITORS, Role
-from palio.sim.cluster import Delivery, Hop
+from palio.sim.cluster import Hop
 from palio.sim.delegation_law import judge_delegation
+from palio.sim.deliveries_law import DeliveriesLaw
 from palio.sim.generate import GRAPHS
 from palio.sim.hybrid import HybridWorld, are_joined, gateway
 from palio.sim.merging_law import MergingLaw
 from palio.sim.outlooks_law import judge_outlooks
 from palio.sim.placing import placed
 from palio.sim.player import Player
-from palio.sim.record import Epoch, PartyRecord, Publication
+from palio.sim.record import Epoch
 from palio.sim.world import GraphWorld, World
 
 
@@ -27,20 +27,12 @@ class Oracle:
 
     def __init__(self, player: Player) -> None:
         self._player = player
-        self._publications: dict[NotificationId, Publication] = {}
-        self._known: dict[str, set[NotificationId]] = {}
-        """For each party the notifications that what it got or published may depend on."""
-        self._depends: dict[NotificationId, set[NotificationId]] = {}
-        self._got: dict[str, dict[NotificationId, None]] = {}
-        self._behind: dict[str, set[NotificationId]] = {}
-        """For each party all that its deliveries so far depend on: too late for it now."""
-        self._last: dict[tuple[str, str, str, int], int] = {}
+        is_graph = any(each in GRAPHS for each in player.history.architecture.split("+"))
+        self.deliveries = DeliveriesLaw(player.parties, player.uncertain, is_causal=not is_graph)
 
     def judge(self) -> list[str]:
         """What was wrong in the epoch that has just ended, and what is wrong now."""
         epoch = self._player.epochs[-2]
-        for each in epoch.publications:
-            self._publications[each.id] = each
         deliveries = self._player.cluster.deliveries[epoch.first_delivery :]
         world = self.world()
         problems = [*self._judge_links(world)]
@@ -48,8 +40,7 @@ class Oracle:
             problems += self._judge_tables(world)
         problems += judge_delegation(self._player)
         problems += judge_outlooks(self._player, world)
-        problems += self._judge_deliveries(epoch, deliveries, world)
-        problems += self._judge_missing(epoch, deliveries, world)
+        problems += self.deliveries.judge(epoch, deliveries, world)
         problems += self._judge_hops(epoch, world)
         problems += [f"no answer to: {asked.step}" for asked in self._player.unanswered.values()]
         problems += [f"never taken: {step}" for step in self._player.waiting.values()]
@@ -123,103 +114,6 @@ class Oracle:
                 if set(router.profile(party).filters) != set(filters):
                     who = party or f"{server}, for patterns,"
                     yield f"{who} holds {_list(router.profile(party).filters)}, and should {_list(filters)}"
-
-    # -- deliveries ----------------------------------------------------------------------------------------------------
-
-    def _judge_deliveries(self, epoch: Epoch, deliveries: Sequence[Delivery], world: World) -> Iterator[str]:
-        self._note_dependencies(epoch, deliveries)
-        for each in deliveries:
-            envelope = each.notification.envelope
-            assert envelope is not None
-            id, party = envelope.id, each.party
-            publication = self._publications.get(id)
-            if publication is None or publication.notification != each.notification:
-                yield f"{party} got {id}, which nobody has published"
-                continue
-            if publication.trace != envelope.trace:
-                yield f"{party} got {id} with the trace {envelope.trace}, and not {publication.trace}"
-            got = self._got.setdefault(party, {})
-            if id in got:
-                yield f"{party} got {id} twice"
-            is_graph = any(each in GRAPHS for each in self._player.history.architecture.split("+"))
-            if id in self._behind.setdefault(party, set()) and not is_graph:
-                yield f"{party} got {id} after something that depends on it"
-            got[id] = None
-            self._behind[party] |= self._depends[id]
-            record = self._player.parties[party]
-            held = [record.at(publication.moment), *record.between(publication.moment, each.moment)]
-            if not any(filter.matches(each.notification) for change in held for filter in change.filters):
-                yield f"{party} got {id} ({each.notification}), which it never wanted"
-            key = (party, publication.party, id.origin, id.incarnation)
-            if not epoch.is_disturbed and not world.lets_pass(publication.server, each.server, each.notification):
-                yield f"{party} got {id} ({each.notification}), which may not get there"
-            if self._last.get(key, -1) > id.sequence:
-                yield f"{party} got {id} of {publication.party} out of order"
-            self._last[key] = id.sequence
-
-    def _note_dependencies(self, epoch: Epoch, deliveries: Sequence[Delivery]) -> None:
-        """What each publication depends on: all that its publisher had got or published before, and so on."""
-        place = 0
-        for publication in epoch.publications:
-            while place < publication.deliveries - epoch.first_delivery:
-                self._learn(deliveries[place])
-                place += 1
-            known = self._known.setdefault(publication.party, set())
-            self._depends[publication.id] = set(known)
-            known.add(publication.id)
-        for delivery in deliveries[place:]:
-            self._learn(delivery)
-
-    def _learn(self, delivery: Delivery) -> None:
-        assert delivery.notification.envelope is not None
-        id = delivery.notification.envelope.id
-        self._known.setdefault(delivery.party, set()).update({id}, self._depends.get(id, ()))
-
-    def _judge_missing(self, epoch: Epoch, deliveries: Sequence[Delivery], world: World) -> Iterator[str]:
-        got = {(each.party, each.notification.envelope.id) for each in deliveries if each.notification.envelope}
-        for publication in epoch.publications:
-            for name, party in self._player.parties.items():
-                if (name, publication.id) in got or not self.must_get(epoch, publication, party, world):
-                    continue
-                yield f"{name} did not get {publication.id} ({publication.notification})"
-
-    def depends_on(self, id: NotificationId) -> set[NotificationId]:
-        """All that the publisher of a notification had got or published before it, and so on."""
-        return self._depends.get(id, set())
-
-    def must_get(self, epoch: Epoch, publication: Publication, party: PartyRecord, world: World) -> bool:
-        """Whether a notification had to reach a party."""
-        if publication.id in self._player.uncertain:
-            return False
-        is_near = party.server == publication.server and party.server not in epoch.died
-        if not is_near and (epoch.is_disturbed or party.server not in world.reachable(publication.server)):
-            return False
-        if not world.lets_pass(publication.server, party.server, publication.notification):
-            return False
-        if world.is_advertising(publication.server) and not self._was_announced(epoch, publication):
-            return False
-        moments = [epoch.begin]
-        moments += [taken for told, taken in party.spread if epoch.begin <= told < publication.moment]
-        if is_near:
-            moments.append(publication.moment)
-        for moment in moments:
-            later = party.between(moment, epoch.end)
-            for filter in party.at(moment).filters:
-                if filter.matches(publication.notification) and all(
-                    any(each.covers(filter) for each in change.filters) for change in later
-                ):
-                    return True
-        return False
-
-    def _was_announced(self, epoch: Epoch, publication: Publication) -> bool:
-        """Whether the publisher had advertised it when all was at rest, and went on doing so."""
-        record = self._player.parties[publication.party]
-        later = record.between(epoch.begin, epoch.end)
-        return any(
-            offer.announces(publication.notification)
-            and all(any(each.covers(offer) for each in change.advertisements) for change in later)
-            for offer in record.at(epoch.begin).advertisements
-        )
 
     # -- links ---------------------------------------------------------------------------------------------------------
 

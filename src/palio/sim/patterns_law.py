@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from palio.model import Notification, Pattern
@@ -58,7 +58,9 @@ class PatternsLaw:
         }
         for found in arrived.values():
             self._known.update(found)
-        problems = [*self._judge_order(epoch), *self._judge_words()]
+        fresh = player.cluster.sequences[self._judged :]
+        self._judged = len(player.cluster.sequences)
+        problems = [*self._judge_order(epoch), *judge_words(fresh)]
         for server, log in logs.items():
             problems += self._judge_patterns(server)
             if not self._delegates(server):
@@ -87,23 +89,12 @@ class PatternsLaw:
         self._remembered.update(each.id for each in epoch.publications)
         for publication in epoch.publications:
             mine = self._known.get(publication.id)
-            for other in sorted(self._oracle.depends_on(publication.id) & self._remembered):
+            for other in sorted(self._oracle.deliveries.depends_on(publication.id) & self._remembered):
                 theirs = self._known.get(other)
                 if mine is not None and theirs is not None and place(mine) <= place(theirs):
                     yield f"{publication.id} depends on {other}, and is not after it in the order of publications"
 
     # -- what parties got ----------------------------------------------------------------------------------------------
-
-    def _judge_words(self) -> Iterator[str]:
-        """Each sequence is one: also where a server has lost what could tell more."""
-        fresh = self._player.cluster.sequences[self._judged :]
-        self._judged = len(self._player.cluster.sequences)
-        for each in fresh:
-            places = [place(one) for one in each.notifications]
-            if not all(filter.matches(one) for filter, one in zip(each.pattern, each.notifications, strict=True)):
-                yield f"{each.party} got {_named(each)} for {each.pattern}, which it does not match"
-            elif places != sorted(set(places)):
-                yield f"{each.party} got {_named(each)} for {each.pattern}, which is not in order"
 
     def _judge_sequences(self, server: str, law: Mapping[_Key, list[Sequence]]) -> Iterator[str]:
         """What a server's parties got since it last lost everything."""
@@ -133,7 +124,7 @@ class PatternsLaw:
                 continue
             taken_apart = record.taken_apart()
             for publication in epoch.publications:
-                if publication.id not in arrived[record.server] and self._oracle.must_get(
+                if publication.id not in arrived[record.server] and self._oracle.deliveries.must_get(
                     epoch, publication, taken_apart, world
                 ):
                     yield f"{publication.id} did not come for a pattern of {name}"
@@ -173,7 +164,10 @@ class PatternsLaw:
         if self._player.history.window < LARGE_WINDOW and len({each.server for each in relevant}) > 1:
             return False
         for publication in relevant:
-            if not self._oracle.must_get(epoch, publication, taken_apart, world) or publication.id not in self._known:
+            if (
+                not self._oracle.deliveries.must_get(epoch, publication, taken_apart, world)
+                or publication.id not in self._known
+            ):
                 return False
         for each in sorted((self._known[publication.id] for publication in relevant), key=place):
             ideal.feed(each)
@@ -184,6 +178,16 @@ class PatternsLaw:
 
     def _got(self, key: _Key) -> list[Sequence]:
         return [_ids(each) for each in self._player.cluster.sequences if (each.party, each.pattern) == key]
+
+
+def judge_words(sequences: Iterable[SequenceDelivery]) -> Iterator[str]:
+    """Each sequence is one: also where a server has lost what could tell more."""
+    for each in sequences:
+        places = [place(one) for one in each.notifications]
+        if not all(filter.matches(one) for filter, one in zip(each.pattern, each.notifications, strict=True)):
+            yield f"{each.party} got {_named(each)} for {each.pattern}, which it does not match"
+        elif places != sorted(set(places)):
+            yield f"{each.party} got {_named(each)} for {each.pattern}, which is not in order"
 
 
 def _stood(record: PartyRecord, pattern: Pattern, epoch: Epoch) -> bool:

@@ -1,51 +1,19 @@
-"""Servers in the same loop as the tests: real ones, and one that says only what it is told to."""
+"""Clients that connect again quickly, what servers hold for them, and a server that says only what it is told to."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 from palio.client import Client, connect
 from palio.codec import control, frames
 from palio.codec.control import Hello, Welcome
 from palio.model import Filter, Pattern
-from palio.server.config import Config
 from palio.server.server import Server
 
-SECONDS = 30
-"""Nothing here takes nearly as long, even on a busy machine."""
 QUICK = {"reconnect_time_wait": 0.005, "reconnect_time_max": 0.05, "max_attempts": 1000}
-
-
-def run(coroutine: Coroutine[Any, Any, None]) -> None:
-    """Run a test in a loop of its own, and not forever."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(SECONDS):
-            await coroutine
-
-    asyncio.run(bounded())
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait for something; :func:`run` has the deadline."""
-    while not condition():
-        await asyncio.sleep(0.001)
-
-
-@asynccontextmanager
-async def serving(port: int = 0, **config: Any) -> AsyncIterator[Server]:
-    """A server."""
-    server = Server(Config(server="milan", port=port, **config))
-    await server.start()
-    try:
-        yield server
-    finally:
-        await server.stop()
-        await until(lambda: not server._connections)
 
 
 def client_of(server: Server, **options: Any) -> Client:

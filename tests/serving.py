@@ -1,10 +1,10 @@
-"""A tiny client that says exactly what it is told to, and helpers to wait for things."""
+"""What tests of servers and clients share: servers in the same loop, a tiny client, and ways to wait for things."""
 
 from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -12,12 +12,12 @@ import msgspec
 
 from palio.codec import control, frames, msgpack
 from palio.codec.control import VERSION, Answer, Ask, Goodbye, Hello, Welcome
-from palio.model import Filter, Notification
+from palio.model import Notification
 from palio.server.config import Config, read_config
 from palio.server.server import Server
 
-DEADLINE = 20.0
-"""Seconds after which something that should happen has not happened."""
+DEADLINE = 30.0
+"""Seconds after which something that should happen has not happened; nothing takes nearly as long."""
 Received = control.Control | Notification | int
 
 
@@ -108,11 +108,21 @@ class Raw:
             await self.writer.wait_closed()
 
 
-async def until(condition: Callable[[], bool], deadline: float = DEADLINE) -> None:
+def run(coroutine: Coroutine[Any, Any, None], deadline: float = DEADLINE) -> None:
+    """Run a test in a loop of its own, and not forever."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(deadline):
+            await coroutine
+
+    asyncio.run(bounded())
+
+
+async def until(condition: Callable[[], object], deadline: float = DEADLINE) -> None:
     """Wait for something to be so."""
     async with asyncio.timeout(deadline):
         while not condition():
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.002)
 
 
 def configured(server: str = "milan", port: int = 0, **more: Any) -> Config:
@@ -123,13 +133,11 @@ def configured(server: str = "milan", port: int = 0, **more: Any) -> Config:
 
 @asynccontextmanager
 async def serving(config: Config | None = None, **more: Any) -> AsyncIterator[Server]:
+    """A server, until all its connections are gone."""
     server = Server(config or configured(**more))
     await server.start()
     try:
         yield server
     finally:
         await server.stop()
-
-
-def everything() -> Filter:
-    return Filter.parse("x any")
+        await until(lambda: not server._connections)
