@@ -39,7 +39,8 @@ def snapshot() -> tracemalloc.Snapshot:
 @pytest.mark.parametrize("architecture", ["aa", "gs"])
 def test_a_server_forgets_those_who_do_not_come_back(architecture: str) -> None:
     async def play() -> None:
-        async with serving(architecture=architecture, connections={"forget_seconds": 0.05}) as server:
+        settings = {"connections": {"forget_seconds": 0.05}, "history_bytes": 0}
+        async with serving(architecture=architecture, **settings) as server:
 
             def is_empty() -> bool:
                 router = server.driver.node.router
