@@ -232,7 +232,7 @@ def _first_answer_counts(right: _Right) -> _Right:
     return answered
 
 
-@BUGS.plant(Node, "_spread", TREES)
+@BUGS.plant(Node, "_spread", TREES, ("races",))
 def _wave_not_passed_on(right: _Right) -> _Right:
     """A neighbour's wave is answered at once, before it has gone any further."""
 
