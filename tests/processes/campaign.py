@@ -29,8 +29,7 @@ port = 0
 """
 FLOOD_KILOBYTES = 60_000
 """By how much a flood may let the server's memory grow: what may wait for all (16 MB); for each of the offenders a
-frame that is not whole, a portion that was read and a portion of answers (half a megabyte together); and some room for
-Python."""
+frame that is not whole, and a portion of what it sent with its answers (half a megabyte); and some room for Python."""
 
 
 async def flood(fleet: Fleet, seed: int, frames: int) -> dict[str, int]:

@@ -212,7 +212,7 @@ class Story:
             self._publish(party, [self._drawn_notification(party.name, random) for _ in range(3)])
         await self.rest()
 
-    async def act(self, *, share: float = 0.4) -> None:
+    async def act(self, *, share: float = 0.25) -> None:
         """Many parties do something, all at the same time."""
         self._epochs += 1
         todo: list[Awaitable[None]] = []

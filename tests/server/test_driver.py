@@ -7,7 +7,7 @@ import asyncio
 from palio.codec import frames
 from palio.model import Filter, Notification, Pattern
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import PublishBlock, Request, Subscribe
+from palio.node.ports import PublishBlock, Subscribe
 from palio.server.driver import Driver
 from palio.server.metrics import Counts
 from tests.serving import run, until
@@ -16,17 +16,24 @@ from tests.serving import run, until
 class Party:
     """Keeps what is written to it: for each turn the kinds of frames."""
 
-    is_slow = False
+    is_slow = is_closing = False
 
-    def __init__(self) -> None:
+    def __init__(self, name: str, serial: int) -> None:
+        self.name, self.serial = name, serial
         self.turns: list[list[int]] = []
         self._out = b""
 
     def put(self, data: bytes) -> None:
         self._out += data
 
-    def deliver(self, data: bytes, count: int) -> None:
+    def deliver(self, data: bytes, count: int) -> bool:
         self._out += data
+        return True
+
+    def fall_behind(self) -> None:
+        raise AssertionError("nothing here is so much")
+
+    catch_up = fall_behind
 
     def flush(self) -> None:
         self.turns.append([kind for kind, _ in frames.frames_of(self._out)])
@@ -43,9 +50,10 @@ class Driven:
     def __init__(self, wanted: Filter | Pattern, window: int = 0) -> None:
         node = Node(NodeSettings("milan", "ce", window=window))
         self.driver = Driver(node, Counts(), lambda event: None, _failed)
-        self.eva, self.adam = Party(), Party()
-        self.driver.parties.update(eva=self.eva, adam=self.adam)
-        self.driver.give(Request("eva", 1, Subscribe(wanted)), "eva")
+        self.parties = {name: Party(name, serial) for serial, name in enumerate(("eva", "adam", "bert", "carl"), 1)}
+        self.eva, self.adam = self.parties["eva"], self.parties["adam"]
+        self.driver.parties.update(self.parties)
+        self.driver.ask(self.eva, 1, Subscribe(wanted))
 
     async def ready(self) -> None:
         await until(lambda: self.eva.turns == [[0x13]])
@@ -53,7 +61,7 @@ class Driven:
 
     def publish(self, party: str, *numbers: int) -> None:
         block = b"".join(frames.publish(Notification(x=number), number) for number in numbers)
-        self.driver.give(PublishBlock(party, block), party)
+        self.driver.give(PublishBlock(party, block), self.parties[party])
 
 
 async def _turn() -> None:
@@ -102,7 +110,7 @@ def test_what_a_party_says_stays_in_order() -> None:
         driven = Driven(Filter.parse("x any"))
         await driven.ready()
         driven.publish("adam", 1)
-        driven.driver.give(Request("adam", 2, Subscribe(Filter.parse("x > 0"))), "adam")
+        driven.driver.ask(driven.adam, 2, Subscribe(Filter.parse("x > 0")))
         driven.publish("adam", 3)
         await until(lambda: [kind for turn in driven.adam.turns for kind in turn] == [0x11, 0x13, 0x20, 0x11])
         assert [kind for turn in driven.eva.turns for kind in turn] == [0x20, 0x20]
