@@ -72,7 +72,7 @@ def test_refused_requests_leave_nothing_behind() -> None:
 
     async def play() -> None:
         before = kept()
-        async with serving() as server:
+        async with serving(history_bytes=0) as server:
             party = await Raw.party(server, "eva")
             for _ in range(20):
                 assert (await party.ask("subscribe", "x > 5 and x < 3")).code == "unsatisfiable"
