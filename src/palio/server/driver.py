@@ -121,6 +121,8 @@ class Driver:
         self.link_bytes = 0
         """What neighbours have sent since the last turn; for the history's bound."""
         self._losses: list[Loss] = []
+        self._unnoted: list[tuple[int, int, int, list[Input], list[Output], tuple[Loss, ...]]] = []
+        """What the history has to be told of."""
         self.turns = 0
         self.seconds = 0.0
         """Spent in turns."""
@@ -178,6 +180,8 @@ class Driver:
         dirty, self._dirty = self._dirty, {}
         for connection in dirty:
             connection.flush()
+        if self.history is not None:
+            self._note(self.history)
         self._set_alarm()
         self._note_who_is_behind()
         if self._rests and not self._is_held:
@@ -231,17 +235,18 @@ class Driver:
             for output in outputs:
                 self._take(output)
             if self.history is not None:
-                self._note(self.history, now, first, batch, outputs)
+                losses, self._losses = tuple(self._losses), []
+                self._unnoted.append((now, first, self.node.publishing.count, batch, outputs, losses))
         except Exception as error:  # noqa: BLE001 (a fault of ours must not stop the service for all)
             self._failed(error)
         self._publishing.clear()
 
-    def _note(self, history: History, now: int, first: int, batch: list[Input], outputs: list[Output]) -> None:
-        losses: tuple[Loss, ...] = ()
-        if self._losses:
-            losses, self._losses = tuple(self._losses), []
-        link_bytes, self.link_bytes = self.link_bytes, 0
-        history.note(Turn(now, first, self.node.publishing.count, tuple(batch), tuple(outputs), losses), link_bytes)
+    def _note(self, history: History) -> None:
+        """Keep what was done; nobody waits for that, so it comes behind all that is written."""
+        turns, self._unnoted = self._unnoted, []
+        for now, first, end, inputs, outputs, losses in turns:
+            link_bytes, self.link_bytes = self.link_bytes, 0
+            history.note(Turn(now, first, end, tuple(inputs), tuple(outputs), losses), link_bytes)
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
@@ -85,6 +86,7 @@ class Process:
         loop, config = asyncio.get_running_loop(), self._config
         _allow_connections(config.connections.most, self._log)
         await self._server.start()
+        _collect_rarely()
         if config.http is not None:
             from palio.server.http import HttpPort  # noqa: PLC0415 (takes a while, and many do without)
 
@@ -154,3 +156,13 @@ def serve(path: Path, *, logs_json: bool = False) -> None:
         await Process(path, logs_json=logs_json).run()
 
     asyncio.run(run())
+
+
+def _collect_rarely() -> None:
+    """Let the collector look for circles of garbage less often: servers hardly make any, and deliveries wait for it.
+
+    It took a tenth and more off the slowest one of a hundred deliveries.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
