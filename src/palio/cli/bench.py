@@ -7,7 +7,18 @@ from typing import Any
 
 import click
 
-from palio.bench.report import Report, format_figure, machine
+from palio.cli.bench_tables import (
+    BROKER_TABLES,
+    DELEGATION_TABLE,
+    GRAPHS_TABLE,
+    LAB_TABLES,
+    MATCH_TABLES,
+    MERGING_TABLE,
+    ROUTING_TABLE,
+    SIMULATION_TABLE,
+    SPARK_TABLES,
+    print_report,
+)
 from palio.cli.spark_session import errors_in_a_line, running
 from palio.errors import CallerError
 
@@ -29,7 +40,7 @@ def model(as_json: bool) -> None:
     """
     from palio.bench.model import run
 
-    _print(run(lambda step: click.echo(f"  {step}", err=True)), as_json)
+    print_report(run(lambda step: click.echo(f"  {step}", err=True)), as_json)
 
 
 @bench.command(epilog="Example:  palio bench covering --sizes 12500,25000 --json > covering.json")
@@ -51,7 +62,9 @@ def covering(as_json: bool, sizes: str, populations: tuple[str, ...]) -> None:
     unknown = [name for name in populations if name not in POPULATIONS]
     if unknown:
         raise click.BadParameter(f"{unknown[0]!r} is none of {', '.join(POPULATIONS)}", param_hint="--population")
-    _print(run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes), populations or POPULATIONS), as_json)
+    print_report(
+        run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes), populations or POPULATIONS), as_json
+    )
 
 
 def _sizes(given: str) -> list[int]:
@@ -117,7 +130,7 @@ def routing(as_json: bool, sizes: str, servers: list[int], parts: list[str]) -> 
     from palio.bench.routing import run
 
     report = run(lambda step: click.echo(f"  {step}", err=True), _sizes(sizes), servers, parts)
-    _print(report, as_json, [_ROUTING_TABLE, _DELEGATION_TABLE, _MERGING_TABLE, _GRAPHS_TABLE])
+    print_report(report, as_json, [ROUTING_TABLE, DELEGATION_TABLE, MERGING_TABLE, GRAPHS_TABLE])
 
 
 @bench.command(epilog="Example:  palio bench sim --json > sim.json")
@@ -131,7 +144,7 @@ def sim(as_json: bool, large: bool) -> None:
     from palio.bench.simulation import LARGE, SCENARIOS, run
 
     report = run(lambda step: click.echo(f"  {step}", err=True), LARGE if large else SCENARIOS)
-    _print(report, as_json, [_SIMULATION_TABLE])
+    print_report(report, as_json, [SIMULATION_TABLE])
 
 
 def _names_of_workloads(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
@@ -208,7 +221,7 @@ def match(workloads: list[str], filters: list[int], engines: list[str] | None, m
         raise click.UsageError(
             "nothing to measure: pairhash is for W1 and W1e, and all engines but the index are for --mode batch"
         )
-    _print(report, as_json, _MATCH_TABLES)
+    print_report(report, as_json, MATCH_TABLES)
 
 
 _SPARK_WORKLOADS = ("W1", "W2", "W3", "W4")
@@ -280,7 +293,7 @@ def spark(  # noqa: PLR0913, PLR0917 - each is an option
         )
     except CallerError as error:
         raise click.ClickException(str(error)) from error
-    _print(report, as_json, _SPARK_TABLES)
+    print_report(report, as_json, SPARK_TABLES)
 
 
 def _names_of_lab_parts(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
@@ -310,7 +323,7 @@ def lab(parts: list[str], quick: bool, as_json: bool) -> None:
         with running("local[*]") as session:
             pace = benchmark.QUICK if quick else benchmark.USUAL
             report = benchmark.run(session, parts, pace, lambda step: click.echo(f"  {step}", err=True))
-    _print(report, as_json, _LAB_TABLES)
+    print_report(report, as_json, LAB_TABLES)
 
 
 def _names_of_brokers(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> list[str]:
@@ -361,171 +374,6 @@ def broker(brokers: list[str], parts: list[str], quick: bool, as_json: bool) -> 
     )
     if not report.results and not as_json:
         raise click.ClickException("; ".join(report.notes) or "nothing to measure")
-    _print(report, as_json, _BROKER_TABLES)
+    print_report(report, as_json, BROKER_TABLES)
     if any(row["failure"] and row["broker"] == "palio" for row in report.results):
         raise click.exceptions.Exit(1)
-
-
-_SUBJECT = ("workload", "filters", "engine")
-_MATCH_TABLES = [
-    (
-        *_SUBJECT,
-        "mode",
-        "events_per_second",
-        "matches_per_event",
-        "times_pairhash",
-        "times_linear",
-        "times_write_out",
-        "times_10k",
-    ),
-    (
-        *_SUBJECT,
-        "bytes_per_filter",
-        "adds_per_second",
-        "bulk_adds_per_second",
-        "removes_per_second",
-        "open_milliseconds",
-    ),
-    (
-        *_SUBJECT,
-        "add_p9999_microseconds",
-        "add_max_microseconds",
-        "remove_p9999_microseconds",
-        "remove_max_microseconds",
-    ),
-]
-"""What fits side by side into a terminal of usual width; JSON has everything together."""
-_SPARK_TABLES = [
-    (*_SUBJECT, "events_per_second", "events", "of_process", "of_pass_through", "of_join"),
-    (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
-    (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
-]
-_LAB_TABLES = [
-    ("part", "subject", "runs", "seconds", "runs_per_minute", "messages_per_second", "busy_share"),
-    ("part", "subject", "rows", "groups", "spark_seconds", "duckdb_seconds", "times_duckdb"),
-]
-_BROKER_TABLES = [
-    (
-        *("case", "broker", "version", "filters", "messages_per_second", "deliveries_per_second", "processor_us"),
-        *("p50_us", "p99_us"),
-    ),
-    ("case", "broker", "version", "connections", "bytes_per_connection"),
-]
-_ROUTING_TABLE = (
-    *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
-)
-_DELEGATION_TABLE = "population", "delegation", "patterns", "control", "carried", "carried_share", "found_share"
-_MERGING_TABLE = "population", "operation", "size", "told_share", "held_share", "in_vain"
-_GRAPHS_TABLE = (
-    *(
-        "operation",
-        "servers",
-        "links",
-        "filters",
-        "accounts",
-        "accounts_per_link",
-        "of_least",
-        "filters_told",
-        "frames",
-    ),
-    *("milliseconds", "processor_seconds"),
-)
-_SIMULATION_TABLE = (
-    *("architecture", "servers", "parties", "phase", "requests", "server_messages", "deliveries"),
-    *("messages_per_second", "peak_mib"),
-)
-
-_LABELS = {
-    "constraints": "n",
-    "size": "n",
-    "answers": "found",
-    "times_walk": "of a walk",
-    "times_half": "of half",
-    "per_second": "a second",
-    "told_share": "told",
-    "accounts_per_link": "a link",
-    "of_least": "of\nleast",
-    "filters_told": "filters\ntold",
-    "milliseconds": "ms",
-    "processor_seconds": "pro-\ncessor s",
-    "held_share": "held",
-    "carried_share": "of\nnone",
-    "found_share": "of one\nmonitor",
-    "in_vain": "in vain",
-    "of_matcher": "of the\nindex",
-    "runs_per_minute": "runs/\nminute",
-    "busy_share": "busy",
-    "spark_seconds": "Spark\ns",
-    "duckdb_seconds": "duckdb\ns",
-    "times_duckdb": "times\nduckdb",
-    "deliveries_per_second": "deliveries/s",
-    "processor_us": "cpu\nµs",
-    "p50_us": "p50\nµs",
-    "p99_us": "p99\nµs",
-    "connections": "idle",
-    "bytes_per_connection": "bytes each",
-    "architecture": "arch",
-    "neighbours": "neigh-\nbours",
-    "server_messages": "between\nservers",
-    "messages_per_second": "messages/s",
-    "peak_mib": "peak\nMiB",
-    "operations_per_second": "a second",
-    "microseconds": "µs",
-    "times_baseline": "ratio",
-    "events_per_second": "events/s",
-    "matches_per_event": "matches",
-    "times_pairhash": "times\npairs",
-    "times_linear": "times\nlinear",
-    "times_write_out": "times\nwrite",
-    "times_10k": "times\n10k",
-    "workload": "work\nload",
-    "bytes_per_filter": "bytes",
-    "adds_per_second": "adds/s",
-    "bulk_adds_per_second": "bulk\nadds/s",
-    "removes_per_second": "removes/s",
-    "add_p9999_microseconds": "add µs\n99.99%",
-    "add_max_microseconds": "add µs\nmost",
-    "remove_p9999_microseconds": "remove µs\n99.99%",
-    "remove_max_microseconds": "remove µs\nmost",
-    "open_milliseconds": "open\nms",
-    "of_process": "of\nprocess",
-    "of_pass_through": "of\npass",
-    "of_join": "of\njoin",
-    "prepare_seconds": "prepare\ns",
-    "parse_seconds": "parse\ns",
-    "build_seconds": "build\ns",
-    "ship_seconds": "ship\ns",
-    "read_seconds": "read\ns",
-    "index_bytes": "index\nbytes",
-    "worker_peak_bytes": "worker\npeak bytes",
-    "worker_anonymous_bytes": "anonymous\nbytes",
-}
-
-
-def _print(report: Report, as_json: bool, tables: Sequence[Sequence[str]] | None = None) -> None:
-    """As JSON, or as one table of all figures, or as several of some."""
-    if as_json:
-        click.echo(report.to_json())
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(emoji=False)  # 1:100: is none
-    about = machine()
-    size = f"{about['cores']} cores, {about['memory_gib']} GiB"
-    console.print(f"{about['cpu']}, {size}; Python {about['python']}; {about['date']}", highlight=False)
-    for keys in tables or [list(report.results[0])]:
-        columns = {key: [row[key] for row in report.results] for key in keys}
-        columns = {key: figures for key, figures in columns.items() if any(each is not None for each in figures)}
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 0) if tables else (0, 1))
-        for key, figures in columns.items():
-            is_text = isinstance(next(each for each in figures if each is not None), str)
-            table.add_column(_LABELS.get(key, key), justify="left" if is_text else "right", no_wrap=True)
-        for row in dict.fromkeys(zip(*columns.values(), strict=True)):
-            if any(figure is not None for figure in row[len(_SUBJECT) :]):
-                table.add_row(*map(format_figure, row))
-        if table.row_count:
-            console.print(table)
-    for note in report.notes:
-        console.print(note, highlight=False)

@@ -11,8 +11,8 @@ import msgspec
 from palio.codec import frames, msgpack
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.ports import Down, Event, Received, Refused, Up
-from palio.model import Filter, Notification, Pattern, Trace
-from palio.node import admission, ports
+from palio.model import Notification, Trace
+from palio.node import ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError
 from palio.node.delegation import Delegating
 from palio.node.journal import Record
@@ -38,6 +38,7 @@ from palio.node.ports import (
     Send,
 )
 from palio.node.publishing import Publishing
+from palio.node.requests import Requests
 from palio.node.seen import Seen
 from palio.node.settings import NodeSettings, check_settings
 from palio.node.watches import Found
@@ -88,6 +89,7 @@ class Node:
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
         self.publishing = Publishing(settings, self.router)
+        self.requests = Requests(self, self._keeping)
         self.seen = Seen(settings.server, settings.incarnation)
         self.waves: Waves[_Asked | _Passed] = Waves()
         self._outputs: list[Output] = []
@@ -206,91 +208,12 @@ class Node:
         if isinstance(operation, ports.Publish):
             self._publish(party, operation.notification, operation.trace)
             return False
-        admission.check_name(party)
         self._has_news = True
-        match operation:
-            case ports.Subscribe(wanted, wait):
-                self._subscribe(party, wanted)
-                self._keep_party(party)
-                return wait
-            case ports.Unsubscribe(wanted, instead):
-                self._unsubscribe(party, _plain(wanted), [_plain(each) for each in instead])
-                self._keep_party(party)
-            case ports.Advertise(advertisement, wait):
-                admission.check_constraints(advertisement, self.settings.limits)
-                held = len(self.router.profile(party).advertisements)
-                admission.check_room(held, self.settings.filters_per_party)
-                self.router.advertise(party, advertisement)
-                self._keep_party(party)
-                return wait
-            case ports.Unadvertise(advertisement):
-                self.router.unadvertise(party, advertisement)
-                self._keep_party(party)
-            case ports.Watch() | ports.Unwatch():
-                self._watch(party, operation)
-            case ports.Leave():
-                self._leave(party)
-        return False
-
-    def _watch(self, party: str, operation: ports.Watch | ports.Unwatch) -> None:
-        if isinstance(operation, ports.Watch):
-            admission.check_constraints(operation.subject, self.settings.limits)
-            admission.check_room(len(self.outlooks.of(party)), self.settings.filters_per_party)
-            self.outlooks.add(party, operation.subject)
-        else:
-            self.outlooks.remove(party, operation.subject)
-        if self._keeping:
-            self._keeping.watches(self, party)
+        return self.requests.perform(party, operation)
 
     def _check_right(self, actor: str, party: str) -> None:
         if party not in self.settings.may_act_for.get(actor, ()):
             raise NotAllowedError(f"{brief(actor)} may not act for {brief(party)}")
-
-    def _subscribe(self, party: str, wanted: Filter | Pattern) -> None:
-        wanted = _plain(wanted)
-        admission.check_wanted(wanted, self.settings.limits)
-        held = len(self.router.profile(party).filters) + self.monitors.count(party)
-        admission.check_room(held, self.settings.filters_per_party)
-        self._add(party, wanted)
-
-    def _add(self, party: str, wanted: Filter | Pattern) -> None:
-        if isinstance(wanted, Filter):
-            self.router.subscribe(party, wanted)
-        else:
-            self.monitors.subscribe(party, wanted)
-
-    def _unsubscribe(self, party: str, wanted: Filter | Pattern, instead: Sequence[Filter | Pattern]) -> None:
-        """All of it, or nothing if something that is wanted instead cannot be."""
-        held = self.monitors.count(party) + len(instead)
-        for filter in self.router.profile(party).filters:
-            held += not (isinstance(wanted, Filter) and wanted.covers(filter))
-        if instead:
-            admission.check_room(held - 1, self.settings.filters_per_party)
-        for each in instead:
-            admission.check_wanted(each, self.settings.limits)
-        if isinstance(wanted, Filter):
-            self.router.unsubscribe(party, wanted)
-        else:
-            self.monitors.unsubscribe(party, wanted)
-        for each in instead:
-            self._add(party, each)
-
-    def _leave(self, party: str) -> None:
-        filters, advertisements = self.router.profile(party)
-        operations: list[ports.Operation] = [
-            *map(ports.Unsubscribe, filters),
-            *map(ports.Unsubscribe, self.monitors.patterns(party)),
-            *map(ports.Unadvertise, advertisements),
-            *map(ports.Unwatch, self.outlooks.of(party)),
-        ]
-        for operation in operations:
-            self._perform(Request(party, 0, operation))
-        if self.mail is not None:
-            self.mail.forget(party)
-
-    def _keep_party(self, party: str) -> None:
-        if self._keeping:
-            self._keeping.party(self, party)
 
     def _publish(self, party: str, notification: Notification, trace: Trace | None = None) -> None:
         if self.settings.guard and not self.router.announces(party, notification):
@@ -561,8 +484,3 @@ class Node:
                 case _Passed(peer, token):
                     self._tell(pressing=True)  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])
-
-
-def _plain(wanted: Filter | Pattern) -> Filter | Pattern:
-    """A pattern of one filter is that filter."""
-    return wanted.filters[0] if isinstance(wanted, Pattern) and len(wanted) == 1 else wanted

@@ -13,6 +13,7 @@ from palio.link.ports import Event
 from palio.link.session import Session
 from palio.model import Filter, Pattern
 from palio.node.node import Node, _Asked, _Passed
+from palio.node.requests import Requests
 from palio.node.seen import Seen
 from palio.node.waves import Waves
 from palio.routing import messages
@@ -289,17 +290,17 @@ def _notifications_in_a_batch_reversed(right: _Right) -> _Right:
     return received
 
 
-@BUGS.plant(Node, "_leave", _ALL)
+@BUGS.plant(Requests, "_leave", _ALL)
 def _left_and_still_here(_right: _Right) -> _Right:
     """A party that goes leaves behind all that it holds."""
-    return lambda _node, _party: None
+    return lambda _requests, _party: None
 
 
-@BUGS.plant(Node, "_unsubscribe", _ALL)
+@BUGS.plant(Requests, "_unsubscribe", _ALL)
 def _nothing_instead(right: _Right) -> _Right:
     """A subscription that takes the place of another one does not count."""
 
-    def unsubscribe(node: Node, party: str, wanted: Filter | Pattern, _instead: Any) -> None:
-        right(node, party, wanted, ())
+    def unsubscribe(requests: Requests, party: str, wanted: Filter | Pattern, _instead: Any) -> None:
+        right(requests, party, wanted, ())
 
     return unsubscribe

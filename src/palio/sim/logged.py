@@ -8,7 +8,7 @@ from typing import NamedTuple
 from palio.model import Notification, Pattern
 from palio.node.journal import Record
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import Input, Output, Persist, Request, Subscribe, Unsubscribe
+from palio.node.ports import Input, Leave, Output, Persist, Request, Subscribe, Unsubscribe
 from palio.routing.messages import Publish
 
 
@@ -67,6 +67,9 @@ class LoggedNode(Node):
         operation = request.operation
         if isinstance(operation, Subscribe | Unsubscribe) and isinstance(operation.filter, Pattern):
             self._events.append(Wanted(request.party, operation.filter, isinstance(operation, Unsubscribe)))
+        if isinstance(operation, Leave):
+            patterns = self.monitors.patterns(request.party)
+            self._events += [Wanted(request.party, each, is_over=True) for each in patterns]
         if isinstance(operation, Unsubscribe):
             instead = [each for each in operation.instead if isinstance(each, Pattern)]
             self._events += [Wanted(request.party, each, is_over=False) for each in instead]
