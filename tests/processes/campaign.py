@@ -64,6 +64,7 @@ async def flood(fleet: Fleet, seed: int, frames: int) -> dict[str, int]:
 # -- those who come and go ---------------------------------------------------------------------------------------------
 
 CHURN_SETTINGS = """
+history_bytes = 0
 [connections]
 forget_seconds = 1.0
 [http]

@@ -208,7 +208,7 @@ class Party:
         """The neighbours of its server."""
         status = await self._request(lambda number: Query(number, "status"))
         assert isinstance(status, dict)
-        return status["links"]
+        return [each["name"] for each in status["links"] if each["state"] == "up"]
 
     async def catch_up(self) -> None:
         """Wait until all has come that the server has written."""

@@ -155,9 +155,9 @@ async def _late(scene: Scene) -> None:
 
 
 async def _tokens(scene: Scene) -> None:
-    for code in ("token", "token", "too-many"):
+    for name, code in (("bystander", "token"), ("nobody", "unknown"), ("bystander", "too-many")):
         offender = await Raw.connect(scene.server.port)
-        offender.send(control.encode(Hello((VERSION,), "party", "bystander", "wrong")))
+        offender.send(control.encode(Hello((VERSION,), "party", name, "wrong")))
         await scene.goodbye(offender, code)
 
 
