@@ -55,6 +55,8 @@ class Connections(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """Who has said nothing for so long is asked whether it is there; after as long again it counts as gone."""
     waiting_bytes: Count = 256 << 20
     """Bytes that wait for all connections together before nothing more is read from parties."""
+    unfinished_bytes: Count = 256 << 20
+    """Of frames that are not whole, of all connections together; with more, parties with the longest are closed."""
     failures_per_minute: Count = 30
     """Wrong tokens from one address; then it has to wait."""
     forget_seconds: Seconds = 300.0

@@ -48,6 +48,8 @@ class Connection(asyncio.Protocol):
         """The beginning of a frame."""
         self._missing = 0
         """So many bytes are missing until there is something to look at."""
+        self.unfinished = 0
+        """Bytes of a frame that is not whole, as the server has counted them."""
         self._out: list[bytes] = []
         self.role = ""
         self.name = ""
@@ -97,6 +99,7 @@ class Connection(asyncio.Protocol):
         """It is gone."""
         self.is_closing = True
         self._stop_timer()
+        self._drop_rest()
         self._server.backlog.forget(self)
         self._server.lost(self)
 
@@ -135,6 +138,7 @@ class Connection(asyncio.Protocol):
             self._rest += data
             if len(data) < self._missing:  # a long frame that comes in small pieces is not looked at for each
                 self._missing -= len(data)
+                self._count_unfinished()
                 return
             data = bytes(self._rest)
         most = self._most_bytes()
@@ -161,13 +165,24 @@ class Connection(asyncio.Protocol):
     def _keep(self, data: bytes, consumed: int) -> None:
         """Keep what is no whole frame yet."""
         if self.is_closing or consumed == len(data):
-            self._rest, self._missing, self.began = bytearray(), 0, 0.0
+            self._drop_rest()
             return
         if consumed or not self.began:
             self.began = self.heard
         self._rest = bytearray(data[consumed:])
         has_length = len(self._rest) >= frames.HEADER
         self._missing = int.from_bytes(self._rest[:4], "big") + 4 - len(self._rest) if has_length else 1
+        self._count_unfinished()
+
+    def _drop_rest(self) -> None:
+        if self._rest:
+            self._rest = bytearray()
+            self._count_unfinished()
+        self._missing, self.began = 0, 0.0
+
+    def _count_unfinished(self) -> None:
+        before, self.unfinished = self.unfinished, len(self._rest)
+        self._server.count_unfinished(self.unfinished - before)
 
     def _received(self, kind: int, data: bytes, begin: int, end: int) -> None:
         if not self.is_open:
@@ -342,6 +357,7 @@ class Connection(asyncio.Protocol):
             return
         self.is_closing = True
         self._stop_timer()
+        self._drop_rest()
         self._transport.write(b"".join([*self._out, control.encode(Goodbye(code.value, text))]))
         self._out.clear()
         self._timer = self._server.loop.call_later(self._server.config.connections.drain_seconds, self.abort)

@@ -44,7 +44,7 @@ class Code(Enum):
     SILENT = "silent"
     """Nothing came for too long."""
     FULL = "full"
-    """The server has as many connections as it may have."""
+    """The server has as many connections as it may have, or keeps as much of frames that are not whole."""
     STOPPING = "stopping"
     """The server stops; connect again later, or elsewhere."""
     INTERNAL = "internal"

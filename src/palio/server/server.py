@@ -77,6 +77,8 @@ class Server:
         self.began = self.loop.time()
         self._encryption = encryption(config.tls) if config.tls is not None else None
         self._connections: set[Connection] = set()
+        self.unfinished = 0
+        """Bytes of frames that are not whole."""
         self._admissions: set[asyncio.Task[None]] = set()
         self._listener: asyncio.Server | None = None
         self._round: asyncio.TimerHandle | None = None
@@ -233,6 +235,15 @@ class Server:
             connection.close(Code.SLOW, f"{waiting:,} bytes wait for {connection.name:.80}")
         elif self.backlog.is_full:
             connection.abort()
+
+    def count_unfinished(self, change: int) -> None:
+        """Frames that are not whole have grown or gone; if all together are too long, the longest have to go."""
+        self.unfinished += change
+        while self.unfinished > self.config.connections.unfinished_bytes:
+            longest = max(self._connections, key=lambda each: (each.role != "server", each.unfinished))
+            if not longest.unfinished or longest.role == "server":
+                return
+            longest.close(Code.FULL, f"frames that are not whole have {self.unfinished:,} bytes in all")
 
     def dropped(self, connection: Connection, count: int) -> None:
         """Deliveries were dropped, for their party is slow."""
