@@ -65,7 +65,7 @@ soak-processes: $(VENV)/.dev
 
 lock: $(VENV)/.dev ## Pin the dependencies anew, with hashes
 	$(BIN)/uv pip compile $(LOCK) --group build --extra server -o locks/run.txt
-	$(BIN)/uv pip compile $(LOCK) --group build --extra server --extra lab --extra dev -o locks/dev.txt
+	$(BIN)/uv pip compile $(LOCK) --group build --extra server --extra archive --extra lab --extra dev -o locks/dev.txt
 	$(BIN)/uv pip compile $(LOCK) --extra spark -o locks/spark.txt
 
 LOCK := pyproject.toml --quiet --universal --generate-hashes --no-emit-index-url --no-annotate --upgrade \
