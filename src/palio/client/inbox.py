@@ -9,7 +9,7 @@ from typing import Any
 from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription, Subscriptions
 from palio.codec import control, msgpack
-from palio.model import Advertisement, Envelope, Filter, Limits, Notification, Pattern
+from palio.model import Advertisement, Filter, Limits, Notification, Pattern
 
 _log = logging.getLogger("palio.client")
 
@@ -41,12 +41,7 @@ class Inbox:
     def found(self, sequence: control.Sequence, limits: Limits) -> None:
         """A sequence of notifications has come."""
         pattern = msgpack.decode(Pattern, bytes(sequence.pattern), limits)
-        elements = tuple(
-            msgpack.decode(Notification, bytes(body), limits).with_envelope(
-                msgpack.decode(Envelope, bytes(envelope), limits)
-            )
-            for envelope, body in sequence.notifications
-        )
+        elements = tuple(control.notification(*each, limits) for each in sequence.notifications)
         for subscription in self.subscriptions.deliver_sequence(pattern, elements):
             self._failed(subscription)
 
