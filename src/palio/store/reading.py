@@ -19,9 +19,9 @@ _BUSY_MILLISECONDS = 10_000
 _CACHE_KIB = 16 * 1024
 
 
-def connect(path: Path, flags: int = apsw.SQLITE_OPEN_READONLY) -> apsw.Connection:
+def connect(path: Path, flags: int = apsw.SQLITE_OPEN_READONLY, vfs: str | None = None) -> apsw.Connection:
     """A connection that reads, and changes no byte of the database or its WAL, not even when it closes."""
-    connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOFOLLOW)
+    connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOFOLLOW, vfs=vfs)
     connection.set_busy_timeout(_BUSY_MILLISECONDS)
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("cell_size_check", True)
@@ -140,13 +140,16 @@ class LogReader:
                     break
         return found
 
-    def _report(self, position: int) -> None:
+    def lost_ranges(self) -> list[tuple[int, int]]:
+        """Positions whose entries an earlier damage has cost, as far as that is known."""
         try:
-            lost = lost_ranges(self._connection)
+            return lost_ranges(self._connection)
         except READING as error:
             sign_of_damage(self._path, error)
-            lost = []
-        if not any(first <= position < end for first, end in lost):
+            return []
+
+    def _report(self, position: int) -> None:
+        if not any(first <= position < end for first, end in self.lost_ranges()):
             self._noticed(entries_lost(position, position + 1))
 
     def close(self) -> None:
