@@ -87,7 +87,7 @@ def _copy(source: Path, target: Path, progress: Progress) -> Checked:
 def _copy_pages(source: Path, writer: apsw.Connection, progress: Progress) -> None:
     reader = reading.connect(source)
     try:
-        with reader:  # one moment: what is written meanwhile does not count
+        with reading.snapshot(reader):  # one moment: what is written meanwhile does not count
             schema.read_meta(reader)
             with writer.backup("main", reader, "main") as copying:
                 while not copying.done:

@@ -190,7 +190,7 @@ def keep_aside(path: Path, why: str) -> Path | None:
     if not path.exists() and not wal(path).exists():
         return None
     for source, target in ((path, aside), (wal(path), wal(aside))):
-        if source.exists():
+        if source.exists() and (source == path or source.stat().st_size):  # looking at a store makes an empty WAL
             link(source, target)
     sync_folder(path.parent)
     return aside
