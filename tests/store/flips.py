@@ -153,7 +153,9 @@ def _lost(store: Store) -> set[int]:
 def _lost_is_named(store: Store, history: History, records: dict[bytes, bytes]) -> None:
     """Whatever state record is not there, or old, is named, or a report says that some are lost that cannot be named."""
     named = {each.key for each in store.damage if each.key is not None}
-    others = {key for key in history.state.keys() | records.keys() if records.get(key) != history.state.get(key)} - named
+    others = {
+        key for key in history.state.keys() | records.keys() if records.get(key) != history.state.get(key)
+    } - named
     texts = [each.text for each in store.damage if each.key is None and each.kind is not Kind.ENTRIES]
     assert not others or texts, others
 
