@@ -35,6 +35,8 @@ from palio.model import DEFAULT_LIMITS, Limits, Mode, Notification
 _MOST_NUMBER = 2**32 - 1
 _LONGEST_FRAME = 2**28
 """No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
+_NUMBERED = (frames.DELIVER, control.KINDS[Sequence])
+"""Frames that count, to a durable party."""
 _WRITTEN_AT_ONCE = 1 << 16
 """Bytes that do not wait for the end of a turn, because who sends them may not let it end."""
 
@@ -199,6 +201,8 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _received(self, kind: int, content: bytes) -> None:
+        if kind in _NUMBERED and self._hello.durable is not None and not self.positioned.done():
+            raise DecodeError("a delivery before it was said which one it is")
         if kind == frames.DELIVER:
             self._receiver.delivered(frames.delivered(content, self._limits))
         elif kind == frames.ACCEPTED:

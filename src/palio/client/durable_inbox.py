@@ -14,7 +14,6 @@ from palio.client.inbox import Inbox, read_sequence
 from palio.client.subscriptions import Subscription
 from palio.codec import control
 from palio.codec.control import Position
-from palio.errors import DecodeError
 from palio.model import Limits, Notification, Pattern
 
 if TYPE_CHECKING:
@@ -107,8 +106,7 @@ class DurableInbox(Inbox):
         if self._is_stopped:
             return  # as if it had not come: it will come again
         ledger = self.desk.ledger
-        if ledger.log is None:
-            raise DecodeError("a delivery before it was said which one it is")
+        assert ledger.log is not None
         arrival = Arrival(Cursor(ledger.log, ledger.next), ledger.is_repeated(ledger.next), element, pattern)
         takers = self._takers(arrival)
         is_unclaimed = not takers and not self._is_settled
