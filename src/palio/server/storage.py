@@ -15,6 +15,7 @@ from palio.node.ports import Fetch, Fetched, Input, Persist, Persisted, Space
 from palio.node.settings import NodeSettings
 from palio.server.store_config import StoreTable
 from palio.store import Batch, Committer, Store
+from palio.store.committer import Figures
 
 _TAIL_BYTES = 1 << 30
 
@@ -105,6 +106,11 @@ class Storage:
     def waiting_bytes(self) -> int:
         """Bytes that are not written yet."""
         return 0 if self._committer is None else self._committer.waiting_bytes
+
+    @property
+    def figures(self) -> Figures:
+        """What was written and read."""
+        return Figures() if self._committer is None else self._committer.figures
 
     def is_behind(self, held: int) -> bool:
         """Whether so much waits for the disk, with what waits for that, that nothing should be added."""
