@@ -38,8 +38,8 @@ def letters(log: PartyLog, limits: Limits) -> dict[str, Any]:
 def _form(notification: Notification) -> dict[str, Any]:
     """As in JSON, with the envelope."""
     assert notification.envelope is not None
-    form: dict[str, Any] = msgspec.json.decode(json.encode(notification))
-    return form | msgspec.json.decode(json.encode(notification.envelope))
+    content, envelope = (msgspec.json.decode(json.encode(each)) for each in (notification, notification.envelope))
+    return {**content, **envelope}
 
 
 def _notifications(letter: Letter, limits: Limits) -> list[Notification]:
