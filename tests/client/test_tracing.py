@@ -82,7 +82,9 @@ def test_a_trace_can_be_given_and_counts_more_than_the_current_span() -> None:
                 found = await anext(sequences)
             assert [each.envelope.trace for each in got if each.envelope] == [other, other, TRACE]
             assert [each.envelope.trace for each in found if each.envelope] == [other, other]
-            with pytest.raises(CallerError, match=r"'00-1' is no Trace; Trace\.parse makes one"):
+            with pytest.raises(
+                CallerError, match=r"'00-1' is neither PublishOptions nor a Trace; Trace\.parse makes one"
+            ):
                 await client.publish(Notification(), "00-1")  # type: ignore[arg-type]
 
     run(story())

@@ -119,6 +119,8 @@ class Reading:
             self._send(log, now)
 
     def _send(self, log: PartyLog, now: int) -> None:
+        if log.expected < 0 and log.since is None:
+            self._logs.announce(log, log.sent)  # behind the answer to who wanted it
         while log.is_behind and log.credit(self._logs.settings.flight_bytes):
             place, end = self._place(log), self._logs.recent.first
             log.place = place
@@ -281,8 +283,6 @@ class Reading:
             self._refuse_gone(log, f"delivery {number}")
         log.begin_reading(number)
         log.since, log.expected = since, -1
-        if since is None:
-            self._logs.announce(log, number)
         self._logs.stirred[log] = None
 
     @staticmethod
