@@ -82,14 +82,15 @@ class DurabilityLaw:
         for number in self._durable.wanted_again(party, reader.reading):
             if number not in reader.starts and number < facts.length:
                 yield f"{party} wanted delivery {number} once more, and has heard of {sorted(reader.starts)} only"
-        if reader.since is None:
+        if reader.since is None or (party, reader.reading) in self._durable.passing_over:
             return
         first, got = reader.since
         now = self._player.cluster.time(book.server)
         missing = [
             number
             for number, item in enumerate(book.items_of(party)[: facts.length])
-            if number >= first and number not in got and item is not LOST and item.position not in book.damaged
+            if number >= first and number not in got and item is not LOST
+            and item.position >= book.first and item.position not in book.damaged
             and item.time >= now - facts.keep.age and not 0 < item.expires <= now
             and number not in facts.fallen | facts.lettered
         ]  # fmt: skip

@@ -57,9 +57,11 @@ class Durable:
         self._lent: dict[str, Change] = {}
         """What a party held when its lease ended, until that is written."""
         self._power_lost: set[str] = set()
-        self._asked_in: dict[_Key, int | None] = {}
-        """In which connections parties have asked for deliveries once more."""
+        self._asked_in: dict[_Key, tuple[int | None, int]] = {}
+        """In which connections parties have asked for deliveries once more, and the last that they had got."""
         self._wanted_again: dict[tuple[str, int | None], list[int]] = {}
+        self.passing_over: set[tuple[str, int | None]] = set()
+        """Connections in which parties wanted only what is not older than a time."""
         self._known: dict[str, set[str]] = {server: set() for server in player.history.servers}
         """Who had a log at a server when it was looked at."""
         self._left: set[str] = set()
@@ -166,8 +168,9 @@ class Durable:
         if step.do == "replay":
             must = book.gone.get(key)
             is_gone = isinstance(problem, GoneError)
-            if problem is None and key in book.starts and step.party in self._cluster.readers:
-                self._wanted_again.setdefault((step.party, self._asked_in[key]), []).append(book.starts[key])
+            reading, last = self._asked_in.get(key, (None, -1))
+            if problem is None and book.starts.get(key, last + 1) <= last:
+                self._wanted_again.setdefault((step.party, reading), []).append(book.starts[key])
             if must is not None and is_gone != must:
                 self._player.problems.append(f"{step} is answered by {problem or 'yes'}, and what is gone, or is not")
 
@@ -260,7 +263,9 @@ class Durable:
                 self.parties.pop(party, None)
                 self._left.add(party)
             case ports.Replay() if party in readers:
-                self._asked_in[key] = readers[party].reading
+                self._asked_in[key] = readers[party].reading, readers[party].last
+                if step.wish == "since":
+                    self.passing_over.add((party, readers[party].reading))
             case ports.Letters("requeue", letters) if facts is not None:
                 for letter in letters:
                     if letter in facts.letters:

@@ -347,12 +347,12 @@ class Book:
         most = facts.length - keep.count
         tight = keep.bytes - keep.bytes // 8 - self._largest(items)
         sizes = [len(item.frame) for item in items]
-        is_over = sum(sizes[numbers[0] :]) > keep.bytes if numbers else False
+        is_over = sum(sizes[numbers[0] :]) > tight if numbers else False
         dropped = expired = 0
         for number in numbers:
             item = items[number]
             is_damaged = item is LOST or item.position in self.damaged
-            too_much = number < most or (is_over and sum(sizes[number:]) > tight)
+            too_much = number < most or (is_over and sum(sizes[number:]) > tight - keep.bytes // 8)
             dropped += is_damaged or too_much
             expired += item.time < now - keep.age or 0 < item.expires <= now
         if counts[0] > dropped or counts[1] > expired:

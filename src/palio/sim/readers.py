@@ -103,7 +103,10 @@ class Readers:
         reader.expected, reader.repeated, reader.told = told.first, told.repeated, told.dropped + told.expired
 
     def got(self, party: str, number: int, reading: int, content: object) -> bool | None:
-        """A delivery has come: whether it is news; nothing if nobody is there to hear of it."""
+        """A delivery has come: whether it is news, in its order; nothing if nobody is there to hear of it.
+
+        What had fallen out may come late, when the party reads again.
+        """
         reader = self._readers.get(party)
         if reader is None or reader.reading != reading:
             return None
@@ -122,8 +125,8 @@ class Readers:
                 raise InternalError(f"{party} got delivery {number} again, and was not told so")
             return False
         numbers[number] = None
-        reader.last = max(reader.last, number)
-        return self._is_news(party, content, is_marked=is_marked)
+        is_next, reader.last = number > reader.last, max(reader.last, number)
+        return self._is_news(party, content, is_marked=is_marked) and is_next
 
     def _is_news(self, party: str, content: object, *, is_marked: bool) -> bool:
         """What comes out of dead letters comes at another time than it would have."""

@@ -43,8 +43,10 @@ class WatchedNode(LoggedNode):
         first: int = 0,
     ) -> None:
         self._book = book
-        self._free: dict[tuple[str, int], int] = {}
-        """For each connection the number up to which its window reaches without its size."""
+        self._starts: dict[tuple[str, int], int] = {}
+        """The number from which on each connection reads, or which it was told last."""
+        self._acknowledged: dict[str, int] = {}
+        """The number behind the last one that each party has acknowledged, in any connection."""
         super().__init__(settings, [_read_again(each) for each in records], now, tail, first)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
@@ -52,7 +54,7 @@ class WatchedNode(LoggedNode):
         given = tuple(inputs)
         for each in given:
             if isinstance(each, Acknowledge):
-                self._reach(each.party, each.reading, each.number + 1)
+                self._acknowledged[each.party] = max(self._acknowledged.get(each.party, 0), each.number + 1)
         outputs = super().handle(given, now)
         persist = next((each for each in outputs if isinstance(each, Persist)), None)
         self._book.note(given, persist, now)
@@ -64,15 +66,11 @@ class WatchedNode(LoggedNode):
                 raise InternalError(f"{record} is read as {_read_again(record)}")
         return msgspec.structs.replace(output, records=(*output.records, (TURN, self._book.turn)))
 
-    def _reach(self, party: str, reading: int, number: int, *, is_new: bool = False) -> None:
-        known = self._free.get((party, reading), 0)
-        self._free[party, reading] = number if is_new else max(known, number)
-
     def _emit(self, output: Output) -> None:
         super()._emit(output)
         match output:
             case Position(party, reading, _, first):
-                self._reach(party, reading, first, is_new=True)
+                self._starts[party, reading] = first
             case Deliver(parties, notification, numbers, readings):
                 for party, number, reading in zip(parties, numbers, readings, strict=bool(numbers)):
                     self._judge(party, number, reading, notification)
@@ -92,7 +90,8 @@ class WatchedNode(LoggedNode):
         log, facts = self.logs.of(party), self._book.logs.get(party)
         rejected = [letter.delivery for letter in log.letters.values()]
         rejected += [] if facts is None else facts.lettered
-        if number >= max([self._free.get((party, reading), 0), *(each + 1 for each in rejected)]) + log.keep.window:
+        begun = self._starts.get((party, reading), 0), self._acknowledged.get(party, 0)
+        if number >= max(*begun, *(each + 1 for each in rejected)) + log.keep.window:
             raise InternalError(f"{party} is sent delivery {number}, beyond its window of {log.keep.window}")
         if facts is None or number >= facts.length:
             return
