@@ -242,6 +242,11 @@ class Logs:
                 self._journal.put(("mark", log.number, mark.number), mark[1:])
         return part
 
+    def is_making(self, log: PartyLog, number: int) -> bool:
+        """Whether a delivery is in the entry that is being made."""
+        part = self._shares.get(log)
+        return part is not None and number >= part.first
+
     def _bound(self, log: PartyLog) -> None:
         """What is too much falls out."""
         dropped = log.drop(log.bound())
