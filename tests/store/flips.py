@@ -58,7 +58,7 @@ def make(folder: Path, seed: int, *, is_closed: bool) -> History:
             (next_position + each, random.randbytes(random.choice((1, 200, 200, 9_000, 60_000))))
             for each in range(random.randrange(4))
         ]
-        trim = random.choice((None, None, max(0, next_position - 10)))
+        trim = random.choice((None, None, None, max(0, next_position - 30)))
         store.commit([history.write(Batch(records, entries, trim))])
         if random.random() < 0.05:
             store._checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
@@ -75,8 +75,17 @@ def make(folder: Path, seed: int, *, is_closed: bool) -> History:
 
 def spoil(path: Path, random: Random) -> str:
     """Change a file somehow; what was done."""
-    data = bytearray(path.read_bytes())
-    place = random.choice((random.randrange(len(data)), random.randrange(min(len(data), 4_096))))
+    before = path.read_bytes()
+    while True:
+        data = bytearray(before)
+        what = _spoil(data, random)
+        if data != before:
+            path.write_bytes(data)
+            return f"{path.name} {what}"
+
+
+def _spoil(data: bytearray, random: Random) -> str:
+    place = random.randrange(len(data) if random.random() < 0.8 else min(len(data), 4_096))
     match random.choice(("bit", "bit", "bit", "bytes", "sector", "truncated", "moved")):
         case "bit":
             data[place] ^= 1 << random.randrange(8)
@@ -97,8 +106,7 @@ def spoil(path: Path, random: Random) -> str:
             place -= place % 8_192
             data[place : place + 8_192] = data[source : source + 8_192][: len(data[place : place + 8_192])]
             what = f"a page from {source}"
-    path.write_bytes(data)
-    return f"{path.name} at {place}: {what}"
+    return f"at {place}: {what}"
 
 
 def trial(template: Path, history: History, folder: Path, seed: int) -> str:

@@ -94,9 +94,12 @@ def create(connection: apsw.Connection, meta: Meta) -> None:
 
 
 def set_up_file(connection: apsw.Connection) -> None:
-    """What must be said before the first table is made."""
+    """What must be said before the first table is made. From then on there is never a rollback journal: a reader that
+    found one after a crash could not use it.
+    """
     connection.pragma("page_size", PAGE_BYTES)
     connection.pragma("auto_vacuum", "INCREMENTAL")
+    connection.pragma("journal_mode", "WAL")
 
 
 def migrate(connection: apsw.Connection, version: int) -> None:

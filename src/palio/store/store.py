@@ -18,7 +18,7 @@ from palio.store import files, reading, salvage, schema, witness
 from palio.store.backup import backup
 from palio.store.check import Checked, check
 from palio.store.damage import Damage, Describe, Kind, write_error
-from palio.store.errors import DamagedStoreError, FailedStoreError, FullStoreError, WrongStoreError
+from palio.store.errors import DamagedStoreError, FailedStoreError, FullStoreError, StorePathError, WrongStoreError
 from palio.store.inspection import Findings, inspect, inspect_damaged
 from palio.store.schema import Meta
 from palio.store.settings import Batch, StoreSettings
@@ -88,8 +88,7 @@ class Store:
         ``incarnation`` is what a new or damaged store gets if it is higher than before; the time in microseconds unless
         given. ``describe`` puts keys of state records into words, for reports of damage.
         """
-        path = Path(path).absolute()
-        path = path.parent.resolve() / path.name if not path.is_symlink() else path.resolve()
+        path = Path(path).resolve()
         files.check_usable(path)
         candidate = incarnation if incarnation is not None else time.time_ns() // 1000
         lock = files.Lock(path)
@@ -101,8 +100,13 @@ class Store:
             except BaseException:
                 store._connection.close()
                 raise
-        except BaseException:
+        except BaseException as error:
             lock.release()
+            match error:
+                case OSError():
+                    raise files.path_error(path, error) from error
+                case apsw.Error():
+                    raise write_error(path, error, 0) from error
             raise
         return store
 
@@ -306,7 +310,10 @@ class Store:
 
 def _open_to_write(path: Path) -> apsw.Connection:
     connection = reading.connect(path, apsw.SQLITE_OPEN_READWRITE)
-    connection.pragma("journal_mode", "WAL")
+    
+    if connection.pragma("journal_mode") != "wal":
+        connection.close()
+        raise StorePathError(f"{path} lies where SQLite cannot write ahead, perhaps on a network disk; give another path")
     connection.pragma("synchronous", "FULL")
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("journal_size_limit", _WAL_MOST_BYTES)
