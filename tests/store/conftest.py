@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from palio.store import Batch, Store
+
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Rome:
@@ -43,3 +48,10 @@ FILLED = ({b"a": b"1", b"b": b"2"}, [(0, b"x" * 9_000), (1, b"y"), (2, b"z" * 30
 @pytest.fixture
 def rome(tmp_path: Path) -> Rome:
     return Rome(tmp_path / "rome.db")
+
+
+@pytest.fixture
+def in_memory() -> Iterator[Path]:
+    """A folder in memory, where there is one: for tests that open thousands of stores, each with many syncs."""
+    with TemporaryDirectory(dir=MEMORY) as folder:
+        yield Path(folder)

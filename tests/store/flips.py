@@ -1,7 +1,7 @@
 """Damage done to the files of a store at random places, and what has to come of it.
 
-A store may say that it is damaged, and then names what it lost and keeps the damaged files as they are; or everything in
-it is as it was written. Anything else is a failure.
+A store may say that it is damaged, and then names what it lost and keeps the damaged files as they are; or everything
+in it is as it was written. Anything else is a failure.
 """
 
 from __future__ import annotations
@@ -159,9 +159,10 @@ def _lost(store: Store) -> set[int]:
 
 
 def _lost_is_named(store: Store, history: History, records: dict[bytes, bytes]) -> None:
-    """Whatever state record is not there, or old, is named, or a report says that some are lost that cannot be named."""
+    """State records that are missing or old are named, or a report says that some are lost that cannot be named."""
     named = {each.key for each in store.damage if each.key is not None}
-    others = {key for key in history.state.keys() | records.keys() if records.get(key) != history.state.get(key)} - named
+    keys = history.state.keys() | records.keys()
+    others = {key for key in keys if records.get(key) != history.state.get(key)} - named
     texts = [each.text for each in store.damage if each.key is None and each.kind is not Kind.ENTRIES]
     assert not others or texts, others
 

@@ -56,7 +56,8 @@ class Story:
             for _ in range(random.randrange(6))
         }
         entries = [
-            (behind + each, random.randbytes(random.choice((1, 300, 300, 20_000)))) for each in range(random.randrange(3))
+            (behind + each, random.randbytes(random.choice((1, 300, 300, 20_000))))
+            for each in range(random.randrange(3))
         ]
         behind += len(entries)
         trim = random.choice((None, None, random.randrange(behind + 1)))

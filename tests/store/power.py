@@ -6,7 +6,6 @@ files are safe when their folder was synced.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -105,7 +104,7 @@ def recording() -> Iterator[list[Operation]]:
 
 
 def _name_of(file: int) -> str:
-    return Path(os.readlink(f"/proc/self/fd/{file}")).name
+    return Path(f"/proc/self/fd/{file}").readlink().name
 
 
 @dataclass

@@ -15,13 +15,13 @@ from tests.store.conftest import FILLED, Rome, corrupt
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_damage_anywhere_is_found_or_harmless(tmp_path: Path, group: int) -> None:
+def test_damage_anywhere_is_found_or_harmless(in_memory: Path, group: int) -> None:
     found = set()
     for template in range(3):
-        place = tmp_path / f"{template}"
+        place = in_memory / f"{template}"
         history = flips.make(place, group * 10 + template, is_closed=template == 0)
         for trial in range(30):
-            found.add(flips.trial(place, history, tmp_path / "trial", group * 1_000 + template * 100 + trial))
+            found.add(flips.trial(place, history, in_memory / "trial", group * 1_000 + template * 100 + trial))
     assert "found" in found
 
 

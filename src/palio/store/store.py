@@ -310,10 +310,10 @@ class Store:
 
 def _open_to_write(path: Path) -> apsw.Connection:
     connection = reading.connect(path, apsw.SQLITE_OPEN_READWRITE)
-    
+
     if connection.pragma("journal_mode") != "wal":
         connection.close()
-        raise StorePathError(f"{path} lies where SQLite cannot write ahead, perhaps on a network disk; give another path")
+        raise StorePathError(f"{path} lies where SQLite cannot write ahead, perhaps on a network disk; give another")
     connection.pragma("synchronous", "FULL")
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("journal_size_limit", _WAL_MOST_BYTES)
