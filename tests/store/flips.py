@@ -13,11 +13,10 @@ from random import Random
 
 import apsw
 
-from palio.store import Batch, Kind, Store
+from palio.store import Batch, Kind, Store, files
 
 NAME = "rome.db"
 FILES = (NAME, f"{NAME}-wal", f"{NAME}.witness")
-INCARNATION = 1_000
 
 
 @dataclass
@@ -28,6 +27,7 @@ class History:
     ever: dict[bytes, set[bytes | None]] = field(default_factory=dict)
     log: dict[int, bytes] = field(default_factory=dict)
     first: int = 0
+    incarnation: int = 1_000
 
     def write(self, batch: Batch) -> Batch:
         for key, value in batch.records:
@@ -47,7 +47,12 @@ def make(folder: Path, seed: int, *, is_closed: bool) -> History:
     work = folder.with_name(folder.name + "-work")
     work.mkdir()
     folder.mkdir()
-    store = Store.open(work / NAME, name="rome", incarnation=INCARNATION)
+    store = Store.open(work / NAME, name="rome", incarnation=history.incarnation)
+    if random.random() < 0.3:  # a store that has survived something, and remembers it
+        store.close()
+        files.beside(work / NAME, ".witness").unlink()
+        store = Store.open(work / NAME, name="rome", incarnation=0)
+        history.incarnation = store.incarnation
     for _ in range(random.randrange(3, 40)):
         next_position = len(history.log)
         records = [
@@ -61,7 +66,7 @@ def make(folder: Path, seed: int, *, is_closed: bool) -> History:
         trim = random.choice((None, None, None, max(0, next_position - 30)))
         store.commit([history.write(Batch(records, entries, trim))])
         if random.random() < 0.05:
-            store._checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
+            store._checkpoint(apsw.SQLITE_CHECKPOINT_RESTART)
     if is_closed:
         store.close()
     for each in FILES:
@@ -131,13 +136,13 @@ def judge(folder: Path, history: History, damaged: dict[str, bytes]) -> str:
     asides = sorted(each for each in folder.iterdir() if ".damaged-" in each.name and not each.name.endswith("-shm"))
     if found:
         assert store.is_new_incarnation
-        assert store.incarnation > INCARNATION
+        assert store.incarnation > history.incarnation
         kept = {each.name.endswith("-wal"): each.read_bytes() for each in asides}
         assert kept == {name.endswith("-wal"): data for name, data in damaged.items()}
     else:
         assert asides == []
         assert not store.is_new_incarnation
-        assert store.incarnation == INCARNATION
+        assert store.incarnation == history.incarnation
         assert (store.first, store.next) == (history.first, len(history.log))
     records = dict(store.records())
     for key, value in records.items():

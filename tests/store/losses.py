@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import apsw
+
 from palio.store import Batch, Store
 from tests.store.power import Disk, Operation, recording
 
@@ -40,7 +42,7 @@ class Story:
             if any(each.is_synced for each in batches):
                 self.promises.append((len(self.journal), len(self.contents) - 1))
             if random.random() < 0.15:
-                store._checkpoint(0)
+                store._checkpoint(apsw.SQLITE_CHECKPOINT_RESTART)
             if random.random() < 0.1:
                 store.close()
                 self.promises.append((len(self.journal), len(self.contents) - 1))

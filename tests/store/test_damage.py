@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from itertools import permutations
 from pathlib import Path
 from random import Random
 
@@ -109,6 +110,29 @@ def test_what_first_pages_say_is_known(rome: Rome) -> None:
         connection = reading.connect(path)
         assert connection.execute(tables).fetchall() == wanted
         connection.close()
+
+
+@pytest.mark.parametrize(("source", "target"), permutations(("meta", "state", "log", "report"), 2))
+def test_pages_that_lie_in_the_wrong_place(rome: Rome, source: str, target: str) -> None:
+    """Reports of earlier damage are checked as everything else is: pages of other tables are no reports."""
+    rome.fill()
+    files.beside(rome.path, ".witness").unlink()
+    with rome.open() as store:
+        store.commit([Batch([(b"c", b"3")])])
+    connection = reading.connect(rome.path)
+    pages = dict(connection.execute("SELECT name, rootpage FROM sqlite_schema"))
+    connection.close()
+    data = bytearray(rome.path.read_bytes())
+    begin, place = ((pages[each] - 1) * PAGE_BYTES for each in (source, target))
+    data[place : place + PAGE_BYTES] = data[begin : begin + PAGE_BYTES]
+    rome.path.write_bytes(data)
+    with rome.open() as store:
+        state, log = rome.contents(store)
+        assert store.is_new_incarnation
+        assert store.damage
+        assert state == {b"a": b"1", b"b": b"2", b"c": b"3"} or target == "state"
+        assert log == FILLED[1] or target == "log"
+    assert data in [each.read_bytes() for each in rome.asides()]
 
 
 def test_nothing_readable_is_unknown_damage(rome: Rome) -> None:

@@ -23,8 +23,7 @@ TABLES = {
     " value BLOB NOT NULL) WITHOUT ROWID",
     "log": "CREATE TABLE log (position INTEGER PRIMARY KEY, number INTEGER NOT NULL, sum INTEGER NOT NULL,"
     " value BLOB NOT NULL)",
-    "report": "CREATE TABLE report (id INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL, kind TEXT NOT NULL,"
-    ' text TEXT NOT NULL, key BLOB, first INTEGER NOT NULL, "end" INTEGER NOT NULL)',
+    "report": "CREATE TABLE report (id INTEGER PRIMARY KEY, sum INTEGER NOT NULL, value BLOB NOT NULL)",
 }
 """``state`` holds records by key, ``log`` entries by position, ``report`` what earlier damage has cost."""
 
