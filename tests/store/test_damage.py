@@ -112,7 +112,7 @@ def test_what_first_pages_say_is_known(rome: Rome) -> None:
         connection.close()
 
 
-@pytest.mark.parametrize(("source", "target"), permutations(("meta", "state", "log", "report"), 2))
+@pytest.mark.parametrize(("source", "target"), list(permutations(("meta", "state", "log", "report"), 2)))
 def test_pages_that_lie_in_the_wrong_place(rome: Rome, source: str, target: str) -> None:
     """Reports of earlier damage are checked as everything else is: pages of other tables are no reports."""
     rome.fill()
