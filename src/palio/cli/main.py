@@ -13,6 +13,7 @@ _COMMANDS = {
     "bench": "palio.cli.bench:bench",
     "demo": "palio.cli.demo:demo",
     "lab": "palio.cli.lab:lab",
+    "letters": "palio.cli.letters:letters",
     "match": "palio.cli.match:match",
     "net": "palio.cli.net:net",
     "serve": "palio.cli.serve:serve",
