@@ -20,7 +20,7 @@ def write(connection: apsw.Connection, reports: Iterable[Report]) -> None:
     for incarnation, damage in reports:
         key = damage.key.hex() if damage.key is not None else None
         value = json.dumps([incarnation, damage.kind.value, damage.text, key, damage.first, damage.end]).encode()
-        connection.execute("INSERT INTO report VALUES (NULL, ?, ?)", (plain_sum(value), value))
+        connection.execute("INSERT INTO report VALUES (NULL, ?, ?)", (plain_sum(b"report", value), value))
 
 
 def read(connection: apsw.Connection) -> list[Report]:
@@ -40,7 +40,7 @@ def read_sound(connection: apsw.Connection) -> list[Report]:
 
 
 def _sound(total: int, value: bytes) -> Report:
-    if not isinstance(value, bytes) or plain_sum(value) != total:
+    if not isinstance(value, bytes) or plain_sum(b"report", value) != total:
         raise DamagedStoreError("a report of earlier damage is not as it was written")
     incarnation, kind, text, key, first, end = json.loads(value)
     return incarnation, Damage(Kind(kind), text, bytes.fromhex(key) if key is not None else None, first, end)

@@ -114,7 +114,7 @@ def read_meta_bytes(connection: apsw.Connection) -> bytes:
     if row is None:
         raise DamagedStoreError("the store's meta record is missing")
     found, value = row
-    if not isinstance(value, bytes) or plain_sum(value) != found:
+    if not isinstance(value, bytes) or plain_sum(b"meta", value) != found:
         raise DamagedStoreError("the store's meta record is not as it was written")
     return value
 
@@ -132,4 +132,4 @@ def read_meta(connection: apsw.Connection) -> Meta:
 def write_meta(connection: apsw.Connection, meta: Meta) -> None:
     """Replace the meta record."""
     value = meta.encode()
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (1, ?, ?)", (plain_sum(value), value))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (1, ?, ?)", (plain_sum(b"meta", value), value))
