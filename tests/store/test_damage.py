@@ -7,6 +7,7 @@ from itertools import permutations
 from pathlib import Path
 from random import Random
 
+import apsw
 import pytest
 
 from palio.store import Batch, DamagedStoreError, Kind, Reader, Store, files, header, reading, witness
@@ -152,6 +153,61 @@ def test_without_any_knowledge_the_time_is_the_incarnation(rome: Rome) -> None:
     with rome.open(incarnation=1_234) as store:
         assert store.incarnation == 1_234
         assert store.is_new_incarnation
+
+
+# -- what is sound by itself, and wrong all the same -------------------------------------------------------------------
+
+
+def change(path: Path, *statements: str) -> None:
+    connection = apsw.Connection(str(path))
+    for each in statements:
+        connection.execute(each)
+    connection.close()
+
+
+def test_a_state_record_that_is_gone_is_noticed(rome: Rome) -> None:
+    rome.fill()
+    change(rome.path, "DELETE FROM state WHERE key = x'61'")
+    with rome.open() as store:
+        assert [str(each) for each in store.damage] == [
+            "state records are missing or old: 2 were written, 1 are there",
+            "1 state records whose keys are unreadable",
+        ]
+        assert dict(store.records()) == {b"b": b"2"}
+
+
+def test_a_state_record_that_is_old_is_noticed(rome: Rome) -> None:
+    """It is whole, with a checksum that fits; but it is not what was written last."""
+    rome.fill()
+    connection = apsw.Connection(str(rome.path))
+    old = connection.execute("SELECT * FROM state WHERE key = x'61'").fetchone()
+    connection.close()
+    with rome.open() as store:
+        store.commit([Batch([(b"a", b"new")])])
+    connection = apsw.Connection(str(rome.path))
+    connection.execute("REPLACE INTO state VALUES (?, ?, ?, ?)", old)
+    connection.close()
+    with rome.open() as store:
+        assert [str(each) for each in store.damage] == ["state records are missing or old: 2 were written, 2 are there"]
+        assert store.is_new_incarnation
+
+
+@pytest.mark.parametrize(("position", "when"), [(0, "opened"), (1, "read"), (2, "opened")])
+def test_an_entry_that_is_gone_is_noticed(rome: Rome, position: int, when: str) -> None:
+    rome.fill()
+    change(rome.path, f"DELETE FROM log WHERE position = {position}")
+    with rome.open() as store:
+        assert bool(store.damage) == (when == "opened")
+        assert store.read(position, position + 1, 1) == [(position, b"")]
+        assert f"entry {position} of the log" in [str(each) for each in store.damage]
+
+
+def test_an_entry_from_nowhere_is_noticed(rome: Rome) -> None:
+    rome.fill()
+    change(rome.path, "INSERT INTO log SELECT 7, number, sum, value FROM log WHERE position = 1")
+    with rome.open() as store:
+        assert [str(each) for each in store.damage] == ["there is an entry 7, but the log ended before 3"]
+        assert rome.contents(store) == FILLED
 
 
 # -- the witness -------------------------------------------------------------------------------------------------------
