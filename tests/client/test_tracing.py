@@ -19,6 +19,7 @@ from palio.client import RefusedError
 from palio.client.sync import connect_sync
 from palio.codec import control, frames, msgpack
 from palio.errors import CallerError, InvalidValueError
+from palio.model import Mode
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from tests.client.puppet import client_of
@@ -226,7 +227,7 @@ def test_a_durable_node_keeps_traces() -> None:
     (delivery,) = [each for each in outputs if isinstance(each, ports.Deliver)]
     assert delivery.notification.envelope is not None
     assert delivery.notification.envelope.trace == TRACE
-    assert ports.AcceptedUpTo("adam", 7) in outputs
+    assert ports.AcceptedUpTo("adam", 7, Mode.SYNCED) in outputs
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ _COMMANDS = {
     "token": "palio.cli.serve:token",
     "pub": "palio.cli.pub:pub",
     "sim": "palio.cli.sim:sim",
+    "store": "palio.cli.store:store",
     "sub": "palio.cli.sub:sub",
     "top": "palio.cli.top:top",
     "tour": "palio.cli.tour:tour",

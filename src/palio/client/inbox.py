@@ -10,7 +10,7 @@ from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription, Subscriptions
 from palio.codec import control, msgpack
 from palio.errors import DecodeError
-from palio.model import Advertisement, Envelope, Filter, Limits, Notification, Pattern
+from palio.model import Advertisement, Filter, Limits, Notification, Pattern
 
 if TYPE_CHECKING:
     from palio.client.connection import Connection
@@ -86,6 +86,14 @@ class Inbox:
     async def settled(self) -> None:
         """Wait until all that has come is acknowledged, and the server has noted that."""
 
+    @property
+    def wanted(self) -> int | None:
+        """The number to which the server should go back, if it should."""
+        return None
+
+    def cannot_go_back(self) -> None:
+        """The server does not have any more what is wanted."""
+
     def stop(self) -> None:
         """Take nothing more."""
 
@@ -96,10 +104,4 @@ class Inbox:
 def read_sequence(sequence: control.Sequence, limits: Limits) -> tuple[Pattern, tuple[Notification, ...]]:
     """A sequence of notifications, and the pattern that it matches."""
     pattern = msgpack.decode(Pattern, bytes(sequence.pattern), limits)
-    elements = tuple(
-        msgpack.decode(Notification, bytes(body), limits).with_envelope(
-            msgpack.decode(Envelope, bytes(envelope), limits)
-        )
-        for envelope, body in sequence.notifications
-    )
-    return pattern, elements
+    return pattern, tuple(control.notification(*each, limits) for each in sequence.notifications)
