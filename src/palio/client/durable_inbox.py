@@ -37,14 +37,8 @@ class DurableInbox(Inbox):
         super().__init__(lambda _: None)  # queues of durable subscriptions are never too full
         self._durable = durable
         self.desk = Desk(durable.window)
-        self.position: Position | None = None
-        """What the server has said of the log last."""
         self._gap: Gap | None = None
         """What is gone unless the server goes back."""
-        self.missed = 0
-        """How many deliveries are known to be gone before they could come."""
-        self.unwanted = 0
-        """How many deliveries nobody wanted."""
         self._unclaimed: deque[Arrival] = deque()
         """What no subscription wants yet."""
         self._is_settled = False

@@ -21,6 +21,14 @@ _log = logging.getLogger("palio.client")
 class Inbox:
     """All streams of a client; its connections give to them."""
 
+    is_durable = False
+    position: control.Position | None = None
+    """What the server has said of the log of a durable party last."""
+    missed = 0
+    """How many deliveries are known to be gone before they could come."""
+    unwanted = 0
+    """How many deliveries nobody wanted."""
+
     def __init__(self, overflowed: Callable[[Subscription], object]) -> None:
         self._overflowed = overflowed
         """Whom to tell of a subscription that could not take what came."""
@@ -70,11 +78,6 @@ class Inbox:
     def acknowledged(self, number: int) -> None:  # noqa: ARG002
         """The server has noted what is done; only durable parties are told."""
         raise DecodeError("an acknowledgement of deliveries does not belong here")
-
-    is_durable = False
-    position: control.Position | None = None
-    missed = 0
-    unwanted = 0
 
     def began(self, subscription: Subscription) -> None:
         """There is one more subscription."""

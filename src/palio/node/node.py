@@ -26,6 +26,7 @@ from palio.node.neighbours import Neighbours
 from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
+    DeliverBlock,
     DeliverSequence,
     Fetch,
     FromPeer,
@@ -116,6 +117,8 @@ class Node:
         self._outputs: list[Output] = []
         self._held: deque[tuple[int, int, list[Output]]] = deque()
         """What waits until records are on disk, by their tokens; and how long the log is then."""
+        self.held_bytes = 0
+        """About how much that is."""
         self._released: list[Output] = []
         self._at_once: list[Output] = []
         """What does not wait: it is for the driver alone."""
@@ -189,9 +192,11 @@ class Node:
         if records or entries or trim is not None:
             self._token += 1
             self._held.append((self._token, self.logs.position, outputs))
+            self.held_bytes += _size_of(outputs)
             said.append(Persist(self._token, records, entries, trim, is_pressing))
         elif self._held:
             self._held[-1][2].extend(outputs)
+            self.held_bytes += _size_of(outputs)
         else:
             said += outputs
         said += self._acceptances.due(self._token)
@@ -205,6 +210,7 @@ class Node:
             _, position, outputs = self._held.popleft()
             self.logs.recent.persisted(position)
             self._released += outputs
+            self.held_bytes -= _size_of(outputs)
         self._released += self._acceptances.synced(token)
 
     def _emit(self, output: Output) -> None:
@@ -611,3 +617,8 @@ class Node:
                 case _Passed(peer, token):
                     self._tell(pressing=True)  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])
+
+
+def _size_of(outputs: Iterable[Output]) -> int:
+    """About how much memory outputs take: deliveries are the most of it."""
+    return sum(len(each.frames) for each in outputs if isinstance(each, DeliverBlock))
