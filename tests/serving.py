@@ -63,7 +63,7 @@ class Raw:
         if kind == frames.DELIVER:
             return frames.delivered(content)
         if kind == frames.ACCEPTED:
-            return int.from_bytes(content, "big")
+            return frames.accepted_up_to(content)[0]
         return control.decode(kind, content)
 
     async def until(self, cls: type[Any]) -> Any:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import msgspec
 import pytest
 from opentelemetry.context import attach, detach
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState, get_current_span, use_span
@@ -24,6 +25,7 @@ from tests.client.puppet import client_of
 from tests.serving import Raw, run, serving, until
 
 TRACE = Trace("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "vendor=1")
+TRACED = frames.Options(trace=str(TRACE))
 PARENT = SpanContext(
     0x0AF7651916CD43DD8448EB211C80319C,
     0xB7AD6B7169203331,
@@ -110,7 +112,7 @@ def test_a_traced_publication_waits_for_the_rest_of_a_large_block() -> None:
             await reader.subscribe("x any")
             body = "y" * 100_000
             block = b"".join(frames.publish(Notification(x=x, body=body)) for x in range(400))
-            publisher.send(block + frames.publish_traced(Notification(x=400, body=body), TRACE, 7))
+            publisher.send(block + frames.publish_with(Notification(x=400, body=body), TRACED, 7))
             publisher.send(frames.publish(Notification(x=401), 8))
             got = [(await reader.until(Notification))["x"] for _ in range(402)]
             assert got == list(range(402))
@@ -122,26 +124,30 @@ def test_a_traced_publication_waits_for_the_rest_of_a_large_block() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trace", "document", "code"),
+    ("options", "document", "code"),
     [
-        (b"00-1", msgpack.encode(Notification(x=1)), "document"),
-        (b"\xff" * 55, msgpack.encode(Notification(x=1)), "document"),
-        (str(TRACE).encode() + b"," * 500, msgpack.encode(Notification(x=1)), "document"),
-        (str(TRACE).encode(), b"\xc1", "document"),
-        (str(TRACE).encode(), msgpack.encode(Notification(x="y" * 300_000)), "limit"),
+        ({"trace": "00-1"}, msgpack.encode(Notification(x=1)), "document"),
+        ({"trace": 7}, msgpack.encode(Notification(x=1)), "document"),
+        ({"trace": str(TRACE) + "," * 500}, msgpack.encode(Notification(x=1)), "document"),
+        ({"trace": str(TRACE)}, b"\xc1", "document"),
+        ({"trace": str(TRACE)}, msgpack.encode(Notification(x="y" * 300_000)), "limit"),
+        ({"mode": "eternal"}, msgpack.encode(Notification(x=1)), "document"),
+        ({"strange": 1}, msgpack.encode(Notification(x=1)), "document"),
+        ([], msgpack.encode(Notification(x=1)), "document"),
     ],
-    ids=["form", "no text", "long", "notification", "size"],
+    ids=["form", "no text", "long", "notification", "size", "mode", "option", "no map"],
 )
-def test_a_traced_publication_that_is_none_is_refused_alone(trace: bytes, document: bytes, code: str) -> None:
+def test_a_publication_with_options_that_is_none_is_refused_alone(options: object, document: bytes, code: str) -> None:
     async def story() -> None:
         async with serving() as server:
             party = await Raw.party(server, "eva")
-            content = (7).to_bytes(4, "big") + len(trace).to_bytes(2, "big") + trace + document
-            party.send(frames.frame(frames.PUBLISH_TRACED, content))
+            packed = msgspec.msgpack.encode(options)
+            content = (7).to_bytes(4, "big") + len(packed).to_bytes(2, "big") + packed + document
+            party.send(frames.frame(frames.PUBLISH_WITH, content))
             answer = await party.until(control.Answer)
             assert (answer.number, answer.code) == (7, code)
             assert await party.next() == 7  # nothing up to it is under way
-            party.send(frames.publish_traced(Notification(x=1), TRACE, 8))
+            party.send(frames.publish_with(Notification(x=1), TRACED, 8))
             assert await party.next() == 8
             await party.close()
 
@@ -153,7 +159,7 @@ def test_a_traced_publication_that_does_not_end_closes_the_connection(content: b
     async def story() -> None:
         async with serving() as server:
             party = await Raw.party(server, "eva")
-            party.send(frames.frame(frames.PUBLISH_TRACED, content))
+            party.send(frames.frame(frames.PUBLISH_WITH, content))
             assert await party.goodbye() == "frame"
 
     run(story())
@@ -208,10 +214,10 @@ def test_a_durable_node_keeps_traces() -> None:
     node = Node(NodeSettings("milan", "as", durable=True))
     node.handle([ports.Request("eva", 1, ports.Subscribe(Filter()))], 0)
     node.handle([ports.Persisted(1)], 1)
-    frame = frames.publish_traced(Notification(x=1), TRACE, 7)
+    frame = frames.publish_with(Notification(x=1), TRACED, 7)
     (persist,) = [
         each
-        for each in node.handle([ports.PublishTraced("adam", frame[frames.HEADER :])], 2)
+        for each in node.handle([ports.PublishWith("adam", frame[frames.HEADER :])], 2)
         if isinstance(each, ports.Persist)
     ]
     outputs = node.handle([ports.Persisted(persist.token)], 3)

@@ -11,6 +11,7 @@ from palio import Advertisement, Envelope, Filter, Notification, NotificationId,
 from palio.codec import control, frames, msgpack
 from palio.link import frames as link_frames
 from palio.link import wire
+from palio.model import Mode
 from palio.routing import messages
 from tests.codec.test_vectors import CHAPTER, Vector, read_section
 
@@ -18,6 +19,8 @@ NAMES = {
     **{each.__name__: each for each in control.KINDS},
     **{each.__name__: each for each in wire.FRAME_KINDS},
     **{each.__name__: each for each in (Advertisement, Envelope, Filter, Notification, NotificationId, Pattern, Trace)},
+    "Durable": control.Durable,
+    "Mode": Mode,
     "Why": link_frames.Why,
     "control": control,
     "frames": frames,
@@ -38,14 +41,19 @@ def test_frames_are_written_and_read_as_the_chapter_says(vector: Vector) -> None
         ((number, document),) = frames.publications_of(data)
         assert data.endswith(document)
         assert number in (0, 7)
-    elif kind == frames.PUBLISH_TRACED:
-        number, trace, document = frames.traced(content)
-        assert frames.publish_traced(msgpack.decode(Notification, document), frames.trace_of(trace), number) == data
+    elif kind == frames.PUBLISH_WITH:
+        number, packed, document = frames.published_with(content)
+        options = frames.options_of(packed)
+        assert frames.publish_with(msgpack.decode(Notification, document), options, number) == data
     elif kind == frames.DELIVER:
         assert frames.deliver(frames.delivered(content)) == data
     elif kind == frames.LINK:
         assert frames.frame(kind, wire.encode(wire.decode(content))) == data
-    elif kind != frames.ACCEPTED:
+    elif kind == frames.ACCEPTED:
+        assert frames.accepted(*frames.accepted_up_to(content)) == data
+    elif kind in (frames.ACKNOWLEDGE, frames.ACKNOWLEDGED):
+        assert frames.acknowledge(frames.acknowledged(content), kind) == data
+    else:
         assert control.encode(control.decode(kind, content)) == data
 
 
@@ -54,7 +62,9 @@ def test_every_kind_of_frame_has_a_vector_and_a_line() -> None:
     known = {
         *control.KINDS.values(),
         frames.PUBLISH,
-        frames.PUBLISH_TRACED,
+        frames.PUBLISH_WITH,
+        frames.ACKNOWLEDGE,
+        frames.ACKNOWLEDGED,
         frames.ACCEPTED,
         frames.DELIVER,
         frames.LINK,

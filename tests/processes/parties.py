@@ -132,7 +132,7 @@ class Party:
             self.received += 1
             self.facts.delivered(self.name, frames.delivered(content))
         elif kind == frames.ACCEPTED:
-            self._accepted(int.from_bytes(content, "big"))
+            self._accepted(frames.accepted_up_to(content)[0])
         else:
             self._told(control.decode(kind, content))
 

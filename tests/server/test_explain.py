@@ -339,7 +339,7 @@ def test_what_was_refused_has_no_number() -> None:
                 + bad
                 + frames.publish(Notification(x=2))
                 + numbered
-                + frames.publish_traced(Notification(x=3), TRACE, 4)
+                + frames.publish_with(Notification(x=3), frames.Options(trace=str(TRACE)), 4)
                 + bad
                 + frames.publish(Notification(x=4), 5)
             )

@@ -50,7 +50,7 @@ class Publication(NamedTuple):
         """As it goes to the server."""
         if self.trace is None:
             return frames.publish(self.notification, number)
-        return frames.publish_traced(self.notification, self.trace, number)
+        return frames.publish_with(self.notification, frames.Options(trace=str(self.trace)), number)
 
 
 class Settings(NamedTuple):
@@ -189,7 +189,7 @@ class Connection(asyncio.Protocol):
         if kind == frames.DELIVER:
             self._receiver.delivered(frames.delivered(content, self._limits))
         elif kind == frames.ACCEPTED:
-            self._accepted(int.from_bytes(content, "big"))
+            self._accepted(frames.accepted_up_to(content)[0])
         else:
             self._controlled(control.decode(kind, content))
 

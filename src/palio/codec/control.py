@@ -6,6 +6,7 @@ Documents of the model go in their own form.
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import Raw
 
 from palio.codec import frames, msgpack
 from palio.errors import DecodeError, brief
-from palio.model import Advertisement, Filter, Limits, Notification, Pattern
+from palio.model import Advertisement, Filter, Limits, Mode, Notification, Pattern
 
 VERSION = 1
 """Of the protocol."""
@@ -32,6 +33,27 @@ class Control(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_field
     """Base of all control frames."""
 
 
+class Durable(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A party wants a log: what is delivered to it waits until it is acknowledged. Zero means what is usual there."""
+
+    count: int = 0
+    """So many deliveries may wait; with more the oldest fall out."""
+    bytes: int = 0
+    """The same, by their size."""
+    age: int = 0
+    """And so old may they be, in microseconds."""
+    lease: int = 0
+    """If the party stays away for so long, in microseconds, its log ends, with all that it holds."""
+    attempts: int = 0
+    """What was sent in so many connections and never acknowledged becomes a dead letter; zero: never."""
+    window: int = 0
+    """So many deliveries may be sent and not acknowledged."""
+    log: int = 0
+    """Which log the party knows, if it does."""
+    after: int = -1
+    """The number of the last delivery in it that the party has got; less than zero: it does not know."""
+
+
 class Hello(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The first frame of whoever has opened the connection."""
 
@@ -43,6 +65,10 @@ class Hello(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
     token: str = ""
     agent: str = ""
     """What program it is, for people."""
+    durable: Durable | None = None
+    """Of a party: what is for it waits for it."""
+    mode: Mode | None = None
+    """Of a party: what acceptance of its publications is to promise at least."""
 
 
 class Welcome(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -109,6 +135,49 @@ class Sequence(Control, frozen=True, array_like=True, forbid_unknown_fields=True
     """Envelope and body of each."""
 
 
+class Position(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """To a durable party: from which number on deliveries follow on this connection, one by one."""
+
+    log: int
+    """Which log it is: after loss of data another one begins, with numbers of its own."""
+    first: int
+    """The number of the next delivery."""
+    repeated: int
+    """Deliveries with lower numbers may have come before."""
+    dropped: int
+    """How many have fallen out of the log's bounds of count and size, ever."""
+    expired: int
+    """How many were too old."""
+
+
+class Replay(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A durable party wants earlier deliveries once more: from a number, or a time, or the last ones."""
+
+    number: int
+    """Of the request."""
+    first: int = -1
+    since: datetime | None = None
+    last: int = -1
+
+
+class Reject(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """A durable party cannot do anything with a delivery: it becomes a dead letter, and counts as acknowledged."""
+
+    number: int
+    """Of the request."""
+    delivery: int
+    reason: str
+
+
+class Letters(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What is to be done with dead letters: ``requeue`` delivers them again, ``discard`` forgets them."""
+
+    number: int
+    """Of the request."""
+    action: str
+    letters: tuple[int, ...]
+
+
 class Outlook(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
     """Whether there is somebody for what a party watches."""
 
@@ -140,8 +209,12 @@ KINDS: dict[type[Control], int] = {
     Pong: 0x05,
     Ask: 0x12,
     Answer: 0x13,
+    Replay: 0x17,
+    Reject: 0x18,
+    Letters: 0x19,
     Sequence: 0x21,
     Outlook: 0x22,
+    Position: 0x23,
     Query: 0x40,
     Result: 0x41,
 }

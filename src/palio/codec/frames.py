@@ -7,19 +7,26 @@ mean is said in ``docs/protocol.md``; the two that carry notifications are read 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from struct import Struct
 
+import msgspec
+
 from palio.codec import msgpack, parts
-from palio.errors import DecodeError
-from palio.model import Envelope, Notification, Trace
+from palio.errors import DecodeError, brief
+from palio.model import Envelope, Mode, Notification, Trace
 from palio.model.limits import DEFAULT_LIMITS, Limits
 
 PUBLISH = 0x10
 """The number of the request, four bytes, zero if no answer is wanted; then the notification's document."""
 ACCEPTED = 0x11
-"""The number up to which all publications were accepted, but for those that were refused, four bytes."""
-PUBLISH_TRACED = 0x14
-"""Number and length of the trace, four and two bytes; its text; then the notification's document."""
+"""The number up to which all publications were accepted, but for those that were refused, four bytes; and the mode."""
+PUBLISH_WITH = 0x14
+"""Number and length of the options, four and two bytes; the options; then the notification's document."""
+ACKNOWLEDGE = 0x15
+"""A durable party has got all deliveries up to a number, eight bytes."""
+ACKNOWLEDGED = 0x16
+"""The server has noted that, for good."""
 DELIVER = 0x20
 """The length of the envelope's document, two bytes; that document; then the notification's."""
 LINK = 0x30
@@ -30,10 +37,30 @@ SHORTEST_PUBLISH = 9
 """Bytes of length, kind and number; a publication has more."""
 _HEAD = Struct(">IB")
 _PUBLISH = Struct(">IBI")
-_TRACED = Struct(">IH")
+_WITH = Struct(">IH")
 _LENGTH = Struct(">H")
 _NUMBER = Struct(">I")
+_ACCEPTED = Struct(">IB")
+_LONG = Struct(">Q")
 _LENGTH_BYTES = 4
+_MODES = tuple(sorted(Mode, key=lambda mode: mode.strength))
+
+
+class Options(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """What a publisher may say of a publication."""
+
+    trace: str | None = None
+    """The text of its trace."""
+    expires: datetime | None = None
+    """When it is worth nothing any more."""
+    key: str | None = None
+    """A publication by the same party with a key that was there before counts as published."""
+    mode: Mode | None = None
+    """What the acknowledgement is to promise at least; if not said, what the party said when it connected."""
+
+
+_options = msgspec.msgpack.Decoder(Options)
+_encoder = msgspec.msgpack.Encoder()
 
 
 def frame(kind: int, content: bytes) -> bytes:
@@ -55,40 +82,82 @@ def publish(notification: Notification, number: int = 0) -> bytes:
     return _PUBLISH.pack(len(document) + HEADER, PUBLISH, number) + document
 
 
-def publish_traced(notification: Notification, trace: Trace, number: int = 0) -> bytes:
-    """The frame of a publication with a trace."""
-    text = str(trace).encode()
-    return frame(PUBLISH_TRACED, _TRACED.pack(number, len(text)) + text + msgpack.encode(notification))
+def publish_with(notification: Notification, options: Options, number: int = 0) -> bytes:
+    """The frame of a publication with options."""
+    packed = _encoder.encode(options)
+    return frame(PUBLISH_WITH, _WITH.pack(number, len(packed)) + packed + msgpack.encode(notification))
 
 
-def traced(content: bytes) -> tuple[int, bytes, bytes]:
-    """Number, trace and document of a publication with a trace, from the content of its frame; as they are."""
-    if len(content) < _TRACED.size:
-        raise DecodeError("a publication that ends before its trace begins")
-    number, length = _TRACED.unpack_from(content)
-    end = _TRACED.size + length
+def published_with(content: bytes) -> tuple[int, bytes, bytes]:
+    """Number, options and document of such a publication, from the content of its frame; as they are."""
+    if len(content) < _WITH.size:
+        raise DecodeError("a publication that ends before its options begin")
+    number, length = _WITH.unpack_from(content)
+    end = _WITH.size + length
     if end > len(content):
-        raise DecodeError("a publication that ends in its trace")
-    return number, content[_TRACED.size : end], content[end:]
+        raise DecodeError("a publication that ends in its options")
+    return number, content[_WITH.size : end], content[end:]
 
 
-def trace_of(text: bytes) -> Trace:
+def options_of(packed: bytes) -> Options:
+    """The options of a publication.
+
+    >>> options_of(_encoder.encode(Options(key="order-17"))).key
+    'order-17'
+    """
+    try:
+        options = _options.decode(packed)
+    except msgspec.MsgspecError as error:
+        raise DecodeError(f"options: {brief(str(error))}") from error
+    if options.expires is not None:
+        if options.expires.tzinfo is None:
+            raise DecodeError("options: an expiry time without a time zone")
+        options = msgspec.structs.replace(options, expires=options.expires.astimezone(UTC))
+    return options
+
+
+def trace_of(text: str) -> Trace:
     """The trace of a publication.
 
-    >>> trace_of(b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").state
+    >>> trace_of("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").state
     ''
     """
     with parts.placed("trace"):
-        return Trace.parse(text.decode("ascii", "replace"))
+        return Trace.parse(text)
 
 
-def accepted(number: int) -> bytes:
-    """The frame that says up to which number publications were accepted.
+def accepted(number: int, mode: Mode = Mode.MEMORY) -> bytes:
+    """The frame that says up to which number publications were accepted, and what that promises.
 
-    >>> accepted(7).hex(" ")
-    '00 00 00 05 11 00 00 00 07'
+    >>> accepted(7, Mode.SYNCED).hex(" ")
+    '00 00 00 06 11 00 00 00 07 02'
     """
-    return frame(ACCEPTED, _NUMBER.pack(number))
+    return frame(ACCEPTED, _ACCEPTED.pack(number, mode.strength))
+
+
+def accepted_up_to(content: bytes) -> tuple[int, Mode]:
+    """The number and the mode, from the content of such a frame."""
+    if len(content) != _ACCEPTED.size or content[-1] >= len(_MODES):
+        raise DecodeError("an acceptance that is none")
+    number, mode = _ACCEPTED.unpack(content)
+    return number, _MODES[mode]
+
+
+def acknowledge(number: int, kind: int = ACKNOWLEDGE) -> bytes:
+    """The frame by which a party acknowledges deliveries, or a server that it has noted so.
+
+    >>> acknowledge(7).hex(" ")
+    '00 00 00 09 15 00 00 00 00 00 00 00 07'
+    """
+    return frame(kind, _LONG.pack(number))
+
+
+def acknowledged(content: bytes) -> int:
+    """The number, from the content of such a frame."""
+    if len(content) != _LONG.size:
+        raise DecodeError("an acknowledgement that is none")
+    number: int = _LONG.unpack(content)[0]
+    return number
 
 
 def deliver(notification: Notification) -> bytes:

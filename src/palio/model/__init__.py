@@ -10,6 +10,7 @@ from palio.model.exactness import INEXACT, InexactCase, inexact_cases
 from palio.model.explanation import Explanation, Reason, Verdict
 from palio.model.filter import NOTHING, Filter
 from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.mode import Mode
 from palio.model.notification import Notification
 from palio.model.operator import Operator
 from palio.model.pattern import Pattern
@@ -27,6 +28,7 @@ __all__ = [
     "Filter",
     "InexactCase",
     "Limits",
+    "Mode",
     "Notification",
     "NotificationId",
     "Operator",

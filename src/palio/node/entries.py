@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from palio.codec import frames
 from palio.errors import DecodeError, brief
 
 VERSION = 1

@@ -175,8 +175,8 @@ class Node:
 
     def _take_other(self, given: Input) -> None:
         match given:
-            case ports.PublishTraced():
-                self._publish_traced(given)
+            case ports.PublishWith():
+                self._publish_with(given)
             case ports.Persisted(token):
                 self._persisted(token)
             case ports.Attach() | ports.Acknowledge():
@@ -220,12 +220,14 @@ class Node:
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
         self._forward(self.publishing.accept(party, notification, self._now, trace), None)
 
-    def _publish_traced(self, given: ports.PublishTraced) -> None:
+    def _publish_with(self, given: ports.PublishWith) -> None:
         """The same as a block of one."""
-        number, trace, document = frames.traced(given.content)
+        number, packed, document = frames.published_with(given.content)
         try:
+            options = frames.options_of(packed)
+            trace = None if options.trace is None else frames.trace_of(options.trace)
             notification = msgpack.decode(Notification, document, self.settings.limits)
-            self._publish(given.party, notification, frames.trace_of(trace))
+            self._publish(given.party, notification, trace)
         except PalioError as error:
             self._outputs.append(Reply(given.party, number, error))
         if number:

@@ -6,7 +6,7 @@ import msgspec
 
 from palio.errors import PalioError
 from palio.link.frames import Frame
-from palio.model import Advertisement, Filter, Notification, Pattern, Trace
+from palio.model import Advertisement, Filter, Mode, Notification, Pattern, Trace
 from palio.node.journal import Record
 from palio.routing.router import Role
 
@@ -88,14 +88,18 @@ class PublishBlock(Input, frozen=True, gc=False):
 
     party: str
     frames: bytes
+    mode: Mode | None = None
+    """What acceptance is to promise; by default as much as this server can."""
 
 
-class PublishTraced(Input, frozen=True, gc=False):
-    """A publication of a party that has a trace, and so goes beside blocks; numbered and answered as those in them."""
+class PublishWith(Input, frozen=True, gc=False):
+    """A publication of a party that has options, and so goes beside blocks; numbered and answered as those in them."""
 
     party: str
     content: bytes
     """Of its frame."""
+    mode: Mode | None = None
+    """As in :class:`PublishBlock`; the options may say another one."""
 
 
 class Connect(Input, frozen=True, gc=False):
@@ -199,6 +203,8 @@ class AcceptedUpTo(Output, frozen=True, gc=False):
 
     party: str
     number: int
+    mode: Mode = Mode.MEMORY
+    """What that promises."""
 
 
 class DeliverSequence(Output, frozen=True, gc=False):

@@ -191,10 +191,10 @@ class Connection(asyncio.Protocol):
             if end - begin < frames.SHORTEST_PUBLISH:  # such a frame comes alone, never among others
                 raise RefusedError(Code.FRAME, "a publication that ends before its notification begins")
             self._publish(ports.PublishBlock(self.name, data[begin:end]))
-        elif kind == frames.PUBLISH_TRACED and self.role == "party":
+        elif kind == frames.PUBLISH_WITH and self.role == "party":
             content = data[begin + frames.HEADER : end]
-            frames.traced(content)  # what does not end is no publication that could be refused
-            self._publish(ports.PublishTraced(self.name, content))
+            frames.published_with(content)  # what does not end is no publication that could be refused
+            self._publish(ports.PublishWith(self.name, content))
         elif kind == frames.LINK and self.role == "server":
             frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.model_limits)
             self._server.driver.link_bytes += end - begin
@@ -202,7 +202,7 @@ class Connection(asyncio.Protocol):
         else:
             self._controlled(control.decode(kind, data[begin + frames.HEADER : end]))
 
-    def _publish(self, given: ports.PublishBlock | ports.PublishTraced) -> None:
+    def _publish(self, given: ports.PublishBlock | ports.PublishWith) -> None:
         self._server.driver.give(given, self)
         if self._server.backlog.is_full:
             self._pause()

@@ -32,7 +32,7 @@ from palio.node.ports import (
     Outlook,
     Output,
     PublishBlock,
-    PublishTraced,
+    PublishWith,
     Reply,
     Request,
     Rest,
@@ -195,7 +195,7 @@ class Driver:
         size = 0
         for source, given in inbox:
             party = source.name if source is not None else ""
-            is_publication = isinstance(given, PublishBlock | PublishTraced)
+            is_publication = isinstance(given, PublishBlock | PublishWith)
             is_another = is_publication and self._publishing.get(party, source) is not source
             if party in published or size > _SLICE or is_another:
                 self._handle(batch)

@@ -25,7 +25,7 @@ from palio.node.ports import (
     LinkUp,
     Output,
     PublishBlock,
-    PublishTraced,
+    PublishWith,
     Reply,
     Rest,
     Send,
@@ -117,7 +117,7 @@ def _size_of_inputs(inputs: Iterable[Input]) -> int:
             size += 2 * len(each.frames) + 1  # some of it is decoded, for neighbours
         elif isinstance(each, FromPeer):
             size += _MESSAGE_BYTES * len(each.frame.messages) if isinstance(each.frame, Data) else 0
-        elif isinstance(each, PublishTraced):
+        elif isinstance(each, PublishWith):
             size += _MESSAGE_BYTES + 2 * len(each.content)
         else:
             size += _MESSAGE_BYTES
@@ -161,8 +161,8 @@ def _given(turn: Turn) -> Iterator[tuple[str, int, bytes]]:
             handled = each.frames[: len(each.frames) - left.get(each.party, 0)]
             for number, document in frames.publications_of(handled):
                 yield each.party, number, document
-        elif isinstance(each, PublishTraced):
-            number, _, document = frames.traced(each.content)
+        elif isinstance(each, PublishWith):
+            number, _, document = frames.published_with(each.content)
             yield each.party, number, document
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from palio.model import Notification, Trace
 from palio.node.node import Node
-from palio.node.ports import PublishBlock, PublishTraced
+from palio.node.ports import PublishBlock, PublishWith
 from palio.node.publishing import Published, Publishing
 from palio.routing.board import Board, Dispatched
 from palio.routing.messages import Publish
@@ -76,12 +76,12 @@ def _trace_of_the_one_before(right: _Right) -> _Right:
     return accept
 
 
-@BUGS.plant(Node, "_publish_traced", _ALL, _ANY)
+@BUGS.plant(Node, "_publish_with", _ALL, _ANY)
 def _traced_goes_behind(right: _Right) -> _Right:
     """A publication with a trace is handled when the next one comes."""
-    waiting: dict[Node, PublishTraced] = {}
+    waiting: dict[Node, PublishWith] = {}
 
-    def publish_traced(node: Node, given: PublishTraced) -> None:
+    def publish_with(node: Node, given: PublishWith) -> None:
         before = waiting.pop(node, None)
         if before is None:
             waiting[node] = given
@@ -89,4 +89,4 @@ def _traced_goes_behind(right: _Right) -> _Right:
         right(node, given)
         right(node, before)
 
-    return publish_traced
+    return publish_with

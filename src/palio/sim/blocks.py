@@ -15,7 +15,7 @@ from palio.node.ports import (
     Output,
     Publish,
     PublishBlock,
-    PublishTraced,
+    PublishWith,
     Reply,
     Request,
     Rest,
@@ -61,8 +61,8 @@ class Blocks:
                     if trace is None:
                         party, block = publisher, frames.publish(notification, number + 1)
                     else:
-                        traced = frames.publish_traced(notification, trace, number + 1)
-                        yield PublishTraced(publisher, traced[frames.HEADER :])
+                        traced = frames.publish_with(notification, frames.Options(trace=str(trace)), number + 1)
+                        yield PublishWith(publisher, traced[frames.HEADER :])
                 case Input():
                     yield each
 
