@@ -37,6 +37,7 @@ class ListedLog:
     def trim(self, first: int) -> None:
         self.extent.first = first
 
+    @property
     def meta(self) -> Extent:
         return self.extent
 

@@ -29,8 +29,8 @@ _LOCK = "_archiver.lock"
 class Archiver:
     """Takes what is new in a log whenever it is asked to, and writes it when there is enough or it is time.
 
-    Use it as a context: meanwhile the folder is locked against a second one. An error of the disk (``OSError``) loses
-    nothing: :meth:`restart` goes back to what is complete.
+    Use it as a context: it begins where the last complete roll ends, and meanwhile the folder is locked against a
+    second one. After an error of the disk (``OSError``) use a new one; nothing is lost.
     """
 
     progress: Progress
@@ -56,7 +56,7 @@ class Archiver:
         with ExitStack() as stack:
             self._disk.make_folder("")
             stack.enter_context(self._disk.lock(_LOCK, "archives into this folder"))
-            self.restart()
+            self._recover()
             self._held = stack.pop_all()
         return self
 
@@ -65,9 +65,9 @@ class Archiver:
     ) -> None:
         self._held.close()
 
-    def restart(self) -> None:
-        """Begin, or begin again, where the last complete roll ends."""
-        extent = self._source.meta()
+    def _recover(self) -> None:
+        """Begin where the last complete roll ends."""
+        extent = self._source.meta
         progress = recover(self._disk, extent)
         for name in self._disk.temporary(TEMPORARY):
             self._disk.remove(name)
@@ -91,7 +91,7 @@ class Archiver:
 
     def step(self) -> bool:
         """Take some of what is new, and write a roll if it is time; whether there was anything new."""
-        found = self._source.read(self._roll.next, self._source.meta().next, _READ_BYTES)
+        found = self._source.read(self._roll.next, self._source.meta.next, _READ_BYTES)
         for position, data in found:
             self._take(position, data)
         if self.is_due:

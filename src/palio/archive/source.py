@@ -26,8 +26,9 @@ class Extent(Protocol):
 
 
 class Source(Protocol):
-    """Entries at dense positions; ``palio.store`` has a reader that does this."""
+    """Entries at dense positions; :class:`palio.store.Reader` is one."""
 
+    @property
     def meta(self) -> Extent:
         """How far the log reaches now."""
 
