@@ -1,8 +1,8 @@
 """Small files become large ones.
 
-Neighbouring rolls of one day become one roll, with one file for all of the same columns. It counts from the moment on
-when all of its files have their names (:func:`palio.archive.rolls.sort_out`), and what it replaces does not count from
-then on. Those files stay for a while, because somebody may have listed them and be about to read them.
+Neighbouring rolls of one day become one roll, in which files are one whose columns go together. It counts from the
+moment on when all of its files have their names (:func:`palio.archive.rolls.sort_out`), and what it replaces does not
+count from then on. Those files stay for a while, because somebody may have listed them and be about to read them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from palio.archive.inventory import BUSY, LOCK, Inventory, reading, remove_files
 from palio.archive.progress import NOTED, Span
 from palio.archive.rolls import Listing, Part, Roll
 from palio.archive.settings import ArchiveSettings
-from palio.archive.tables import About, write_file
+from palio.archive.tables import About, MergedColumns, write_file
 
 TARGET_BYTES = 134_217_728
 """Of files that become one, together; what has half as many is large enough."""
@@ -44,7 +44,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 def compact(
     disk: Disk,
-    settings: ArchiveSettings | None = None,
+    settings: ArchiveSettings,
     *,
     target_bytes: int = TARGET_BYTES,
     inventory: Inventory | None = None,
@@ -54,10 +54,10 @@ def compact(
     inventory = inventory or Inventory(disk)
     with disk.lock(LOCK, BUSY):
         _complete(disk)
-        swept = _sweep(disk, inventory.listing(), clock() - (settings or ArchiveSettings()).grace_seconds)
+        swept = _sweep(disk, inventory.listing(), clock() - settings.grace_seconds)
         done = Compacted(swept=swept)
         for rolls in list(_runs(inventory, target_bytes)):
-            after = _write(disk, inventory, rolls)
+            after = _write(disk, inventory, rolls, settings.columns)
             if after:
                 done = Compacted(
                     rolls=done.rolls + len(rolls),
@@ -101,23 +101,25 @@ def _runs(inventory: Inventory, target_bytes: int) -> Iterator[dict[Roll, list[s
         yield run
 
 
-def _write(disk: Disk, inventory: Inventory, rolls: dict[Roll, list[str]]) -> int:
+def _write(disk: Disk, inventory: Inventory, rolls: dict[Roll, list[str]], most_columns: int) -> int:
     """One roll of several; how many files it has, or none if there would be no fewer than before."""
     names = [name for of_roll in rolls.values() for name in of_roll]
-    by_columns: dict[pa.Schema, list[str]] = {}
+    merged: list[MergedColumns] = []
     for name in names:
-        by_columns.setdefault(inventory.facts(name).columns, []).append(name)
-    if len(by_columns) == len(names) or len(rolls) < 2:
+        columns = inventory.facts(name).columns
+        if not any(each.take(name, columns) for each in merged):
+            merged.append(MergedColumns(name, columns, most_columns))
+    if len(merged) == len(names) or len(rolls) < 2:
         return 0
     about = _together([inventory.facts(name).about for name in names])
     first, last = min(rolls), max(rolls)
     whole = Roll(first.incarnation, first.first, last.last)
     day = names[0].rpartition("/")[0]
     moves = []
-    for number, (columns, same) in enumerate(by_columns.items(), start=1):
+    for number, each in enumerate(merged, start=1):
         temporary = f"{TEMPORARY}{number}.parquet"
-        disk.create(temporary, partial(write_file, schema=columns, batches=_batches(disk, same), about=about))
-        moves.append((temporary, f"{day}/{Part(whole, number, len(by_columns))}"))
+        disk.create(temporary, partial(write_file, schema=each.schema, batches=_batches(disk, each), about=about))
+        moves.append((temporary, f"{day}/{Part(whole, number, len(merged))}"))
     disk.sync("")
     disk.replace(_INTENT, msgspec.json.encode(moves))
     _complete(disk)
@@ -137,11 +139,12 @@ def _together(abouts: Sequence[About]) -> About:
     )
 
 
-def _batches(disk: Disk, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    for name in names:
+def _batches(disk: Disk, merged: MergedColumns) -> Iterator[pa.RecordBatch]:
+    for name in merged.names:
         path = disk.folder / name
         with reading(path), pq.ParquetFile(path) as file:
-            yield from file.iter_batches(_BATCH_ROWS)
+            for batch in file.iter_batches(_BATCH_ROWS):
+                yield merged.widened(batch)
 
 
 def _sweep(disk: Disk, listing: Listing, before: float) -> int:

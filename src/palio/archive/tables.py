@@ -101,6 +101,46 @@ def beside_names(attributes: Sequence[str]) -> tuple[str, str]:
     return free(ENVELOPE), free(PAYLOAD)
 
 
+class MergedColumns:
+    """The columns of several files together, if they go together: each name with one type, and no two alike."""
+
+    def __init__(self, name: str, schema: pa.Schema, most: int) -> None:
+        self.names = [name]
+        """Of the files."""
+        self._most = max(most, len(schema) - 2)
+        self._beside = list(schema)[-2:]
+        self._attributes = {field.name: field for field in list(schema)[:-2]}
+
+    def take(self, name: str, schema: pa.Schema) -> bool:
+        """Have one more file, if its columns go together with these."""
+        *attributes, envelope, payload = schema
+        union = self._attributes | {field.name: field for field in attributes}
+        is_same = all(self._attributes.get(field.name, field).type == field.type for field in attributes)
+        every = [*union, envelope.name, payload.name]
+        are_apart = len(set(map(fold, every))) == len(every) or len(union) == len(self._attributes) == len(attributes)
+        if not is_same or not are_apart or [envelope, payload] != self._beside or len(union) > self._most:
+            return False
+        self._attributes = union
+        self.names.append(name)
+        return True
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of all of them."""
+        return pa.schema([*(self._attributes[name] for name in sorted(self._attributes)), *self._beside])
+
+    def widened(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of one of the files, in these columns."""
+        there = set(batch.schema.names)
+        return pa.RecordBatch.from_arrays(
+            [
+                batch.column(field.name) if field.name in there else pa.nulls(batch.num_rows, field.type)
+                for field in self.schema
+            ],
+            schema=self.schema,
+        )
+
+
 def write_file(file: BinaryIO, schema: pa.Schema, batches: Iterable[pa.RecordBatch], about: About) -> None:
     """A Parquet file of some batches; small ones are put together, for each group of rows costs."""
     with pq.ParquetWriter(file, schema, compression=_COMPRESSION, store_schema=False) as writer:

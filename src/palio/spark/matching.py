@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -28,12 +28,14 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     key: str | Sequence[str] | None = None,
     result: Result = "narrow",
     bodies: str | None = None,
+    beside: str | Sequence[str] = (),
     problems: bool = False,
 ) -> DataFrame:
     """Match events against filters.
 
     Each column of the events is an attribute, and null means that it is absent; or ``bodies`` names a binary column of
-    encoded bodies. ``filters`` is what :func:`~palio.spark.prepare` made, or a table for it. The result is
+    encoded bodies. Columns named by ``beside`` are no attributes: filters do not see them, but results may have them.
+    ``filters`` is what :func:`~palio.spark.prepare` made, or a table for it. The result is
 
     - *narrow*: the columns named by ``key``, and ``filter``, the id of one that matches: a row for each pair;
     - *wide*: all events with ``filters``, the ids of all that match, perhaps none;
@@ -45,7 +47,7 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     """
     if result not in get_args(Result):
         raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")
-    return _match(events, filters, _Wanted(key, result, bodies, problems))
+    return _match(events, filters, _Wanted(key, result, bodies, problems, beside=_names(beside)))
 
 
 def match_with_clock(
@@ -64,21 +66,25 @@ class _Wanted(NamedTuple):
     bodies: str | None
     problems: bool
     clock: str | None = None
+    beside: Sequence[str] = ()
 
 
 def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -> DataFrame:
-    key, result, bodies, problems, clock = wanted
+    key, result, bodies, problems, clock, beside = wanted
     if not isinstance(events, DataFrame):
         raise CallerError(f"events: {brief(events)} is no DataFrame")
     check_names(events)
     keys = _check_key(events, key, result)
     made = filters if isinstance(filters, FilterSet) else prepare(filters)
     made.check_open()
-    attributes = _attributes(events, made, bodies)
+    for name in beside:
+        column(events, name, "beside")
+    seen = events.select(*(quoted(name) for name in events.columns if name not in beside)) if beside else events
+    attributes = _attributes(seen, made, bodies)
     kept = {"narrow": keys, "wide": events.columns, "counts": []}[result]
     _check_free(events, kept, result, problems)
     if bodies is None and result != "wide" and clock is None:
-        condition = necessary_condition(events, made, problems)
+        condition = necessary_condition(seen, made, problems)
         events = events if condition is None else events.where(condition)
     columns = tuple(dict.fromkeys([*kept, *attributes]))
     task = tasks.Task(made.shipment, columns, tuple(attributes), tuple(kept), bodies is not None, problems, clock)
@@ -127,12 +133,16 @@ def _check_key(events: DataFrame, key: str | Sequence[str] | None, result: Resul
         return []
     if key is None:
         raise CallerError("key: narrow results need the column, or columns, by which you know an event")
-    names = [key] if isinstance(key, str) else list(key) if isinstance(key, Iterable) else [key]
+    names = _names(key)
     for name in names:
         column(events, name, "key")
     if len(set(names)) < len(names) or not names:
         raise CallerError(f"key: {brief(key)} names no column, or one twice")
     return names
+
+
+def _names(given: object) -> list[Any]:
+    return [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
 
 
 def _attributes(events: DataFrame, made: FilterSet, bodies: str | None) -> list[str]:

@@ -1,0 +1,141 @@
+"""Archives matched as they are: exactly what the model says of each notification, whatever types and names change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from palio import Filter, Notification, spark
+from palio.archive.archiver import Archiver
+from palio.archive.compaction import compact
+from palio.archive.disk import Disk
+from palio.archive.settings import ArchiveSettings
+from palio.cli.main import palio
+from palio.errors import CallerError, FileFormatError
+from palio.model.value import Value
+from tests.archive.logs import BEGIN, ListedLog, entry, in_entries, instant, published
+
+VALUES: dict[str, list[Value]] = {
+    "x": [1, -7, "1", True],
+    "level": [2**53 + 1, "fire", BEGIN, instant(-(10**15))],
+    "a.b`c": [2.5, float(2**53)],
+    "_palio": [1],
+    "day": ["monday", ""],
+    "filter": [False],
+    "a\0b": [b"1"],
+}
+FILTERS = [
+    "x = 1",
+    "x > 0",
+    'x = "1"',
+    "x = true",
+    "x absent",
+    "x any",
+    "level > 9007199254740992",
+    'level >* "fi"',
+    "level < 2026-11-17T00:00:00Z",
+    "_palio any",
+    "_palio absent and x any",
+    "_payload absent",
+    '"a.b`c" = 2.5',
+    "day absent",
+    "filter any and day any",
+    "origin any or position any",
+    '"X" any',
+    '"X" > 1 and x any',
+    "",
+]
+
+
+def notifications() -> list[Notification]:
+    random = Random(7)
+    plain = [
+        Notification({name: random.choice(VALUES[name]) for name in random.sample(list(VALUES), random.randrange(4))})
+        for _ in range(150)
+    ]
+    plain += [Notification({"x": 1, "X": 2}), Notification({"_PALIO": 1}).with_payload(b"!", "text/plain")]
+    return [published(each, n) for n, each in enumerate(plain)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive in which files were compacted, and those that they were made of are still there."""
+    folder = tmp_path_factory.mktemp("archive")
+    log = ListedLog(in_entries(notifications(), 10))
+    with Archiver(log, Disk(folder), ArchiveSettings(rows=80, tables=64)) as archiver:
+        while archiver.step():
+            pass
+        archiver.write()
+    assert compact(Disk(folder), ArchiveSettings()).into == 1
+    return folder
+
+
+@pytest.fixture
+def telling_case(session: SparkSession) -> Iterator[None]:
+    session.conf.set("spark.sql.caseSensitive", "true")
+    yield
+    session.conf.set("spark.sql.caseSensitive", "false")
+
+
+def expected() -> set[tuple[int, int]]:
+    parsed = [Filter.parse_union(text) for text in FILTERS]
+    return {
+        (n, number)
+        for n, notification in enumerate(notifications())
+        for number, filters in enumerate(parsed)
+        if any(filter.matches(notification) for filter in filters)
+    }
+
+
+@pytest.mark.usefixtures("telling_case")
+def test_an_archive_is_matched_as_the_model_does(session: SparkSession, folder: Path) -> None:
+    filters = session.createDataFrame(list(enumerate(FILTERS)), "id long, text string")
+    with spark.prepare(filters) as made:
+        archive = spark.Archive(session, folder)
+        assert archive.count() == len(notifications())
+        found = [(row["_palio"], row["filter"]) for row in archive.match(made).collect()]
+        counts = {row["filter"]: row["count"] for row in archive.match(made, result="counts").collect()}
+        with pytest.raises(CallerError, match="a wide result has one type a column"):
+            archive.match(made, result="wide")
+    pairs = [(envelope["sequence"], filter) for envelope, filter in found]
+    assert len(set(pairs)) == len(pairs)
+    assert set(pairs) == expected()
+    envelope = found[0][0]
+    assert (envelope["origin"], envelope["incarnation"], envelope["publisher"]) == ("milan", 1, "palio:eva")
+    assert counts == {number: sum(filter == number for _, filter in pairs) for number in counts}
+
+
+def test_names_that_differ_in_case_need_a_setting(session: SparkSession, folder: Path) -> None:
+    with pytest.raises(FileFormatError, match=r"set spark\.sql\.caseSensitive to true"):
+        spark.Archive(session, folder)
+
+
+def test_wide_results(session: SparkSession, tmp_path: Path) -> None:
+    log = ListedLog([entry([published(Notification(x=1).with_payload(b"!"), 0), published(Notification(y="a"), 1)])])
+    with Archiver(log, Disk(tmp_path)) as archiver:
+        archiver.step()
+        archiver.write()
+    filters = session.createDataFrame([(1, "x any"), (2, "_palio any")], "id long, text string")
+    rows = spark.Archive(session, tmp_path).match(filters, result="wide").orderBy("_palio.sequence").collect()
+    assert [(row["x"], row["y"], row["filters"]) for row in rows] == [(1, None, [1]), (None, "a", [])]
+    assert rows[0]["_payload"]["data"] == b"!"
+
+
+@pytest.mark.usefixtures("telling_case")
+def test_palio_match_takes_archives(session: SparkSession, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "filters.txt").write_text("x > 0\n_palio any\n", encoding="utf-8")
+    options = {"--events": folder, "--filters": tmp_path / "filters.txt", "--out": tmp_path / "out"}
+    command = ["match", "--json", *(str(each) for option in options.items() for each in option)]
+    result = CliRunner().invoke(palio, command, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["events"]["read"] == len(notifications())
+    rows = session.read.parquet(str(tmp_path / "out")).collect()
+    parsed = [Filter.parse("x > 0"), Filter.parse("_palio any")]
+    wanted = {(n, i + 1) for n, each in enumerate(notifications()) for i, f in enumerate(parsed) if f.matches(each)}
+    assert {(row["_palio"]["sequence"], row["filter"]) for row in rows} == wanted
