@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, VariantType
@@ -19,6 +19,8 @@ from palio.spark.pushdown import necessary_condition
 from palio.spark.types import check_bodies, check_columns, check_names, column, quoted
 
 Result = Literal["narrow", "wide", "counts"]
+_NO_COLUMN = ""
+"""Is read where no column is wanted, because batches without columns do not tell how many rows they have."""
 
 
 def match(  # noqa: PLR0913 (each says a thing of its own)
@@ -86,14 +88,14 @@ def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -
     if bodies is None and result != "wide" and clock is None:
         condition = necessary_condition(seen, made, problems)
         events = events if condition is None else events.where(condition)
-    columns = tuple(dict.fromkeys([*kept, *attributes]))
+    columns = tuple(dict.fromkeys([*kept, *attributes])) or (_NO_COLUMN,)
     task = tasks.Task(made.shipment, columns, tuple(attributes), tuple(kept), bodies is not None, problems, clock)
     return _run(events, task, made, result)
 
 
 def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -> DataFrame:
     places = tasks.place_names(task.columns)
-    read = events.select(*(quoted(name).alias(place) for name, place in zip(task.columns, places, strict=True)))
+    read = events.select(*(_column(name).alias(place) for name, place in zip(task.columns, places, strict=True)))
     fields = read.schema.fields[: len(task.kept)]  # what is kept comes first
     problem = [StructField("problem", StringType())] if task.tells_problems else []
     ids = StructField("filter", made.id_type)
@@ -109,6 +111,10 @@ def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -
             schema = StructType([ids, StructField("count", LongType()), *problem])
             return _count(read, task, schema)
     return found.toDF(*task.kept, *found.columns[len(fields) :])
+
+
+def _column(name: str) -> Column:
+    return sql.lit(None).cast("boolean") if name == _NO_COLUMN else quoted(name)
 
 
 def _count(read: DataFrame, task: tasks.Task, schema: StructType) -> DataFrame:
