@@ -143,3 +143,12 @@ def test_palio_match_takes_archives(session: SparkSession, small: Path, tmp_path
     assert {(row["_palio"]["sequence"], row["filter"]) for row in rows} == {(0, 1), (1, 3), (0, 4)}
     refused = CliRunner().invoke(palio, [*command, "--overwrite", "--key", "x"])
     assert (refused.exit_code, "is an archive" in refused.output) == (1, True)
+
+
+def test_an_archive_is_no_stream(session: SparkSession, small: Path, tmp_path: Path) -> None:
+    """New files may hold what was there before."""
+    folder = spark.EventFolder(session, small)
+    (tmp_path / "filters.txt").write_text("x > 0\n", encoding="utf-8")
+    source = spark.FilterFile(session, tmp_path / "filters.txt")
+    with pytest.raises(CallerError, match="an archive of a server is no stream"):
+        spark.match_stream(folder, source, tmp_path / "out", checkpoint=tmp_path / "state", key="x")

@@ -118,7 +118,7 @@ class Archiver:
         except DecodeError as error:
             self._roll.quarantine(position, data, str(error))
             return
-        if self._roll.is_full or self._roll.day not in {"", day_of(entry)}:
+        if self._roll.is_full or self._roll.day not in (None, day_of(entry)):
             self.write()
         if self._roll.next == self._roll.first:
             self._since = self._clock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC, datetime
+from datetime import date
 
 from msgspec.structs import replace
 
@@ -21,8 +21,9 @@ TEMPORARY = ".roll-"
 """How files begin that belong to no roll yet."""
 QUARANTINE = "_damaged"
 """The folder for entries of which something could not be read."""
-_LATEST = 253_402_300_799_000_000
-"""The last second of year 9999, in microseconds."""
+_DAY = 86_400_000_000
+"""In microseconds."""
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 class GrowingRoll:
@@ -33,8 +34,8 @@ class GrowingRoll:
         self._settings = settings
         self._before = before
         self.first = self.next = before.next if gap is None else gap.last + 1
-        self.day = ""
-        """Of its entries, as its folder is called; empty as long as it has none."""
+        self.day: int | None = None
+        """Of its entries, as :func:`day_of` counts; unknown as long as it has none."""
         self._until = 0
         self._files: list[str] = []
         self._gaps = before.gaps if gap is None else (*before.gaps, gap)[-NOTED:]
@@ -65,7 +66,8 @@ class GrowingRoll:
 
     def take(self, position: int, entry: entries.Entry, data: bytes) -> None:
         """The next entry, as it was read and as it lies in the log; it is of the same day as those before it."""
-        self.day = day_of(entry)
+        if self.day is None:
+            self.day = day_of(entry)
         self._until = max(self._until, entry.head.time)
         offset = 0
         while (offset := self._tables.add(entry.frames, offset, position)) < len(entry.frames):
@@ -118,7 +120,8 @@ class GrowingRoll:
         roll = Roll(before.incarnation, self.first, self.next - 1)
         count = len(self._files)
         moves = tuple(
-            (name, f"{self.day}/{Part(roll, number, count)}") for number, name in enumerate(self._files, start=1)
+            (name, f"{folder_of(self.day or 0)}/{Part(roll, number, count)}")
+            for number, name in enumerate(self._files, start=1)
         )
         figures = before.figures
         figures = replace(
@@ -154,10 +157,15 @@ def read_entry(data: bytes) -> entries.Entry:
     return entries.decode(data)
 
 
-def day_of(entry: entries.Entry) -> str:
-    """The day, in UTC, on which an entry was made.
+def day_of(entry: entries.Entry) -> int:
+    """The day, in UTC, on which an entry was made, counted from 1970 on."""
+    return entry.head.time // _DAY
 
-    >>> day_of(entries.Entry(entries.Head(1, 1_794_825_000_000_000, 0, 0, ()), b""))
+
+def folder_of(day: int) -> str:
+    """The folder for what was made on a day.
+
+    >>> folder_of(20_773)
     '2026-11-16'
     """
-    return datetime.fromtimestamp(min(max(entry.head.time, 0), _LATEST) / 1e6, UTC).date().isoformat()
+    return date.fromordinal(min(max(_EPOCH + day, 1), date.max.toordinal())).isoformat()
