@@ -75,6 +75,36 @@ class Board {
   struct Outgoing {
     std::string frames;
     uint32_t count = 0;
+    // Of a party whose deliveries are logged: which frames of the log are its.
+    std::string selection;
+    uint32_t place = 0, begin = 0, end = 0;
+
+    void select(uint32_t ordinal) {
+      if (ordinal != end || begin == end) {
+        finish();
+        begin = ordinal;
+      }
+      end = ordinal + 1;
+    }
+
+    // Writes the run that is not over yet: how many frames are passed over, how many are taken.
+    void finish() {
+      if (begin == end) return;
+      put(begin - place);
+      put(end - begin);
+      place = begin = end;
+    }
+
+    void clear() {
+      count = place = begin = end = 0;
+      selection.clear();
+    }
+
+   private:
+    void put(uint32_t number) {
+      for (; number > 0x7F; number >>= 7) selection.push_back(static_cast<char>(number & 0x7F | 0x80));
+      selection.push_back(static_cast<char>(number));
+    }
   };
 
   size_t accepted = 0;     // of the last block
@@ -82,12 +112,21 @@ class Board {
   uint32_t last_number = 0;  // the highest of its numbers
   std::vector<Other> others;
   std::vector<RefusedPublication> refused;
+  std::string log;         // the frames of all that is logged, each once
+  uint32_t log_count = 0;  // of them
+
+  // Whether what is delivered to a party is logged.
+  void set_logged(PartyNumber party, bool is_logged) {
+    if (party >= logged_.size()) logged_.resize(party + 1 + party / 2);
+    logged_[party] = is_logged;
+  }
 
   // Handles a block until it ends, or so many bytes wait to be taken; or so much else that it would take as long.
   void dispatch(SharedIndex& shared, const uint8_t* block, size_t size, const Stamp& stamp, const BodyLimits& limits,
-                uint64_t document_bytes, bool everything_goes_on, size_t most_bytes) {
+                uint64_t document_bytes, bool everything_goes_on, bool everything_logged, size_t most_bytes) {
     constexpr size_t at_once = 64;
     begin(stamp);
+    everything_logged_ = everything_logged;
     std::unique_ptr<Workspace> workspace = shared.take_workspace();
     try {
       while (consumed < size && waiting_ < most_bytes) {
@@ -117,8 +156,9 @@ class Board {
     std::sort(dirty_.begin(), dirty_.end());
     for (PartyNumber party : dirty_) {
       Outgoing& outgoing = outgoing_[party];
+      outgoing.finish();
       take(party, outgoing);
-      outgoing.count = 0;
+      outgoing.clear();
       if (outgoing.frames.capacity() > kept_bytes) std::string().swap(outgoing.frames);
       outgoing.frames.clear();
     }
@@ -147,6 +187,8 @@ class Board {
     last_number = 0;
     others.clear();
     refused.clear();
+    log.clear();
+    log_count = 0;
     sequence_ = stamp.sequence;
     published_ = stamp.published;
     head_.clear();
@@ -192,7 +234,12 @@ class Board {
       others.push_back({offset, body_size, sequence_, published_});
       waiting_ += other_counts;
     }
-    if (!found_.empty()) deliver(block + offset, body_size);
+    if (!found_.empty()) {
+      deliver(block + offset, body_size);
+    } else if (everything_logged_) {
+      waiting_ += write_frame(log, block + offset, body_size);
+      ++log_count;
+    }
     ++accepted;
     ++sequence_;
     ++published_;
@@ -221,26 +268,42 @@ class Board {
   void deliver(const uint8_t* body, size_t size) {
     Outgoing& first = outgoing_[found_[0]];
     const size_t begin = first.frames.size();
-    first.frames.append(length_bytes, '\0');
-    first.frames.push_back(static_cast<char>(deliver_kind));
-    first.frames.append(envelope_length_bytes, '\0');
-    const size_t envelope = first.frames.size();
-    first.frames.append(head_);
-    Writer writer(first.frames);
-    writer.integer(static_cast<int64_t>(sequence_));
-    writer.time(published_);
-    first.frames.append(tail_);
-    put_big_endian(&first.frames[envelope - envelope_length_bytes], first.frames.size() - envelope, envelope_length_bytes);
-    first.frames.append(reinterpret_cast<const char*>(body), size);
-    const size_t written = first.frames.size() - begin;
-    put_big_endian(&first.frames[begin], written - length_bytes, length_bytes);
-    count(found_[0], first);
-    for (size_t i = 1; i < found_.size(); ++i) {
-      Outgoing& other = outgoing_[found_[i]];
-      other.frames.append(first.frames, begin, written);
-      count(found_[i], other);
+    const size_t written = write_frame(first.frames, body, size);
+    bool is_logged = everything_logged_;
+    for (size_t i = 0; i < found_.size(); ++i) {
+      const PartyNumber party = found_[i];
+      Outgoing& outgoing = outgoing_[party];
+      if (i > 0) outgoing.frames.append(first.frames, begin, written);
+      count(party, outgoing);
+      if (party < logged_.size() && logged_[party]) {
+        outgoing.select(log_count);
+        is_logged = true;
+      }
+    }
+    if (is_logged) {
+      log.append(first.frames, begin, written);
+      ++log_count;
     }
     waiting_ += written * found_.size();
+  }
+
+  // Returns how many bytes it has.
+  size_t write_frame(std::string& out, const uint8_t* body, size_t size) {
+    const size_t begin = out.size();
+    out.append(length_bytes, '\0');
+    out.push_back(static_cast<char>(deliver_kind));
+    out.append(envelope_length_bytes, '\0');
+    const size_t envelope = out.size();
+    out.append(head_);
+    Writer writer(out);
+    writer.integer(static_cast<int64_t>(sequence_));
+    writer.time(published_);
+    out.append(tail_);
+    put_big_endian(&out[envelope - envelope_length_bytes], out.size() - envelope, envelope_length_bytes);
+    out.append(reinterpret_cast<const char*>(body), size);
+    const size_t written = out.size() - begin;
+    put_big_endian(&out[begin], written - length_bytes, length_bytes);
+    return written;
   }
 
   void count(PartyNumber party, Outgoing& outgoing) {
@@ -255,6 +318,8 @@ class Board {
   std::vector<uint64_t> marks_;   // by party: the last publication that it was found for
   std::vector<Outgoing> outgoing_;  // by party
   std::vector<PartyNumber> found_, dirty_;
+  std::vector<bool> logged_;  // by party
+  bool everything_logged_ = false;
   std::string head_, tail_;  // of envelopes
   uint64_t serial_ = 0, sequence_ = 0, tested_ = 0;
   int64_t published_ = 0;

@@ -40,16 +40,20 @@ class PyBoard {
   void set_others(uint64_t id, bool has_others) { board_.set_others(static_cast<Slot>(id), has_others); }
   void forget(uint64_t id) { board_.forget(static_cast<Slot>(id)); }
 
-  nb::tuple dispatch(nb::handle block, const Stamp& stamp, bool everything_goes_on, size_t most_bytes,
-                     const BodyLimits& limits, uint64_t document_bytes) {
+  void set_logged(PartyNumber party, bool is_logged) { board_.set_logged(party, is_logged); }
+
+  nb::tuple dispatch(nb::handle block, const Stamp& stamp, bool everything_goes_on, bool everything_logged,
+                     size_t most_bytes, const BodyLimits& limits, uint64_t document_bytes) {
     ReadableBytes bytes(block);
     {
       nb::gil_scoped_release release;
-      board_.dispatch(shared_, bytes.data(), bytes.size(), stamp, limits, document_bytes, everything_goes_on, most_bytes);
+      board_.dispatch(shared_, bytes.data(), bytes.size(), stamp, limits, document_bytes, everything_goes_on,
+                      everything_logged, most_bytes);
     }
     nb::list deliveries, others, refused;
     board_.take_all([&](PartyNumber party, const Board::Outgoing& outgoing) {
-      deliveries.append(nb::make_tuple(party, nb::bytes(outgoing.frames.data(), outgoing.frames.size()), outgoing.count));
+      deliveries.append(nb::make_tuple(party, nb::bytes(outgoing.frames.data(), outgoing.frames.size()), outgoing.count,
+                                       nb::bytes(outgoing.selection.data(), outgoing.selection.size())));
     });
     for (const Other& other : board_.others) {
       others.append(nb::make_tuple(other.offset, other.size, other.sequence, other.published));
@@ -57,7 +61,8 @@ class PyBoard {
     for (const RefusedPublication& each : board_.refused) {
       refused.append(nb::make_tuple(each.number, error_of(each.failure)));
     }
-    return nb::make_tuple(board_.consumed, board_.accepted, board_.last_number, deliveries, others, refused);
+    return nb::make_tuple(board_.consumed, board_.accepted, board_.last_number, deliveries, others, refused,
+                          nb::bytes(board_.log.data(), board_.log.size()), board_.log_count);
   }
 
  private:
@@ -92,21 +97,23 @@ void register_board(nb::module_& module) {
       .def("remove", &PyBoard::remove, nb::arg("id"), nb::arg("party"))
       .def("set_others", &PyBoard::set_others, nb::arg("id"), nb::arg("has_others"))
       .def("forget", &PyBoard::forget, nb::arg("id"))
+      .def("set_logged", &PyBoard::set_logged, nb::arg("party"), nb::arg("is_logged"))
       .def("dispatch", [](PyBoard& board, nb::handle block, const std::string& origin, uint64_t incarnation,
                           uint64_t sequence, int64_t published, const std::string& publisher, bool everything_goes_on,
-                          size_t most_bytes, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
-                          uint64_t payload_bytes, uint64_t document_bytes) {
+                          bool everything_logged, size_t most_bytes, uint64_t attributes, uint64_t name_bytes,
+                          uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes) {
              return board.dispatch(block, {origin, incarnation, sequence, published, publisher}, everything_goes_on,
-                                   most_bytes, {attributes, name_bytes, value_bytes, payload_bytes}, document_bytes);
+                                   everything_logged, most_bytes, {attributes, name_bytes, value_bytes, payload_bytes}, document_bytes);
            },
            nb::arg("block"), nb::arg("origin"), nb::arg("incarnation"), nb::arg("sequence"), nb::arg("published"),
-           nb::arg("publisher"), nb::arg("everything_goes_on"), nb::arg("most_bytes"), nb::arg("attributes"),
+           nb::arg("publisher"), nb::arg("everything_goes_on"), nb::arg("everything_logged"), nb::arg("most_bytes"),
+           nb::arg("attributes"),
            nb::arg("name_bytes"), nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
            nb::sig("def dispatch(self, block: bytes | bytearray | memoryview, origin: str, incarnation: int, sequence: int, "
-                   "published: int, publisher: str, everything_goes_on: bool, most_bytes: int, attributes: int, "
+                   "published: int, publisher: str, everything_goes_on: bool, everything_logged: bool, most_bytes: int, attributes: int, "
                    "name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> "
-                   "tuple[int, int, int, list[tuple[int, bytes, int]], list[tuple[int, int, int, int]], "
-                   "list[tuple[int, palio.errors.PalioError]]]"));
+                   "tuple[int, int, int, list[tuple[int, bytes, int, bytes]], list[tuple[int, int, int, int]], "
+                   "list[tuple[int, palio.errors.PalioError]], bytes, int]"));
 }
 
 }  // namespace palio::python

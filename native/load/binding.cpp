@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "generator.hpp"
+#include "durable.hpp"
 
 namespace nb = nanobind;
 
@@ -27,6 +27,11 @@ double quantile_us(std::vector<int64_t>& samples, double share) {
 nb::tuple told(Outcome outcome) {
   const double p50 = quantile_us(outcome.latencies, 0.5), p99 = quantile_us(outcome.latencies, 0.99);
   return nb::make_tuple(outcome.sent, outcome.expected, outcome.received, outcome.seconds, outcome.kept_up, p50, p99);
+}
+
+nb::tuple told(DurableOutcome outcome) {
+  const double p50 = quantile_us(outcome.latencies, 0.5), p99 = quantile_us(outcome.latencies, 0.99);
+  return nb::make_tuple(outcome.sent, outcome.accepted, outcome.received, outcome.seconds, outcome.all_seconds, p50, p99);
 }
 
 class PyCounter {
@@ -84,6 +89,37 @@ NB_MODULE(_load, module) {
            nb::sig("def pace(self, per_second: float, seconds: float, behind: int, patience: float) -> "
                    "tuple[int, int, int, float, bool, float, float]"),
            "Send at a pace: sent, expected, received, seconds, whether the broker kept up, p50 and p99 in microseconds.");
+
+  nb::class_<DurableGenerator>(module, "DurableGenerator", "The first socket publishes, the others are durable parties.")
+      .def("__init__", [](DurableGenerator* self, const std::vector<int>& sockets, const std::vector<uint64_t>& first,
+                          const std::vector<nb::bytes>& frames, bool acknowledges) {
+             std::vector<std::string> copied;
+             for (const nb::bytes& frame : frames) copied.push_back(string_of(frame));
+             new (self) DurableGenerator(sockets, first, std::move(copied), acknowledges);
+           }, nb::arg("sockets"), nb::arg("first"), nb::arg("frames"), nb::arg("acknowledges") = true)
+      .def("flood", [](DurableGenerator& self, double seconds, uint64_t most, uint64_t in_flight, uint64_t parties,
+                       double patience) {
+             DurableOutcome outcome;
+             {
+               nb::gil_scoped_release release;
+               outcome = self.flood(seconds, most, in_flight, parties, patience);
+             }
+             return told(std::move(outcome));
+           }, nb::arg("seconds"), nb::arg("most"), nb::arg("in_flight"), nb::arg("parties"), nb::arg("patience"),
+           nb::sig("def flood(self, seconds: float, most: int, in_flight: int, parties: int, patience: float) -> "
+                   "tuple[int, int, int, float, float, float, float]"),
+           "Publish with so many unaccepted at most: sent, accepted, received, seconds until all were accepted and until "
+           "all had come, p50 and p99 of acceptances in microseconds.")
+      .def("drain", [](DurableGenerator& self, uint64_t deliveries, double patience) {
+             DurableOutcome outcome;
+             {
+               nb::gil_scoped_release release;
+               outcome = self.drain(deliveries, patience);
+             }
+             return told(std::move(outcome));
+           }, nb::arg("deliveries"), nb::arg("patience"),
+           nb::sig("def drain(self, deliveries: int, patience: float) -> tuple[int, int, int, float, float, float, float]"),
+           "Wait for so many deliveries, and acknowledge them.");
 
   module.def("copy_to_all", [](int publisher, const std::vector<int>& parties) {
     nb::gil_scoped_release release;

@@ -52,6 +52,15 @@ class Counter {
     rest_.assign(place, end);
   }
 
+  // Text of a broker as far as it can be shown.
+  static std::string printable(const uint8_t* at, size_t size) {
+    std::string text;
+    for (size_t i = 0; i < size && text.size() < 200; ++i) {
+      if (at[i] >= 0x20 && at[i] < 0x7f) text.push_back(static_cast<char>(at[i]));
+    }
+    return text;
+  }
+
  private:
   static uint64_t big_endian(const uint8_t* at, size_t bytes) {
     uint64_t value = 0;
@@ -141,13 +150,6 @@ class Counter {
     return whole;
   }
 
-  static std::string printable(const uint8_t* at, size_t size) {
-    std::string text;
-    for (size_t i = 0; i < size && text.size() < 200; ++i) {
-      if (at[i] >= 0x20 && at[i] < 0x7f) text.push_back(static_cast<char>(at[i]));
-    }
-    return text;
-  }
 
   static constexpr uint8_t deliver_kind = 0x20, publish_kind = 0x10, goodbye_kind = 0x03, mqtt_publish = 3;
   static constexpr uint64_t basic_deliver = 60 << 16 | 60, connection_close = 10 << 16 | 50, channel_close = 20 << 16 | 40;

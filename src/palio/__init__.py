@@ -8,7 +8,7 @@ True
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from palio.client import connect
+    from palio.client import Cursor, Durable, PublishOptions, connect
     from palio.client.sync import connect_sync
     from palio.errors import PalioError
     from palio.model import (
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         Envelope,
         Filter,
         Limits,
+        Mode,
         Notification,
         NotificationId,
         Operator,
@@ -31,15 +32,19 @@ __version__ = "0.1.0"
 __all__ = [
     "Advertisement",
     "Constraint",
+    "Cursor",
+    "Durable",
     "Envelope",
     "Filter",
     "Limits",
+    "Mode",
     "Notification",
     "NotificationId",
     "Operator",
     "PalioError",
     "Pattern",
     "Payload",
+    "PublishOptions",
     "Trace",
     "Type",
     "__version__",
@@ -47,7 +52,11 @@ __all__ = [
     "connect_sync",
 ]
 
-_ELSEWHERE = {"connect": "palio.client", "connect_sync": "palio.client.sync", "PalioError": "palio.errors"}
+_ELSEWHERE = {
+    **dict.fromkeys(("Cursor", "Durable", "PublishOptions", "connect"), "palio.client"),
+    "connect_sync": "palio.client.sync",
+    "PalioError": "palio.errors",
+}
 """What is not in the model."""
 
 

@@ -40,6 +40,8 @@ class Puppet:
         self.received: list[tuple[int, bytes]] = []
         self.hellos: list[Hello] = []
         self._writers: list[asyncio.StreamWriter] = []
+        self.speaker: asyncio.StreamWriter | None = None
+        """Over which connection the last frame came."""
         self.port = 0
         self.is_deaf = False
         """Whether it reads nothing more."""
@@ -63,6 +65,7 @@ class Puppet:
             while not self.is_deaf:
                 length = int.from_bytes(await reader.readexactly(4), "big")
                 body = await reader.readexactly(length)
+                self.speaker = writer
                 self._took(body[0], body[1:])
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()

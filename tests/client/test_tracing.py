@@ -19,6 +19,7 @@ from palio.client import RefusedError
 from palio.client.sync import connect_sync
 from palio.codec import control, frames, msgpack
 from palio.errors import CallerError, InvalidValueError
+from palio.model import Mode
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from tests.client.puppet import client_of
@@ -81,7 +82,9 @@ def test_a_trace_can_be_given_and_counts_more_than_the_current_span() -> None:
                 found = await anext(sequences)
             assert [each.envelope.trace for each in got if each.envelope] == [other, other, TRACE]
             assert [each.envelope.trace for each in found if each.envelope] == [other, other]
-            with pytest.raises(CallerError, match=r"'00-1' is no Trace; Trace\.parse makes one"):
+            with pytest.raises(
+                CallerError, match=r"'00-1' is neither PublishOptions nor a Trace; Trace\.parse makes one"
+            ):
                 await client.publish(Notification(), "00-1")  # type: ignore[arg-type]
 
     run(story())
@@ -224,7 +227,7 @@ def test_a_durable_node_keeps_traces() -> None:
     (delivery,) = [each for each in outputs if isinstance(each, ports.Deliver)]
     assert delivery.notification.envelope is not None
     assert delivery.notification.envelope.trace == TRACE
-    assert ports.AcceptedUpTo("adam", 7) in outputs
+    assert ports.AcceptedUpTo("adam", 7, Mode.SYNCED) in outputs
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,15 @@ from palio.node.admission import UnsatisfiableFilterError
 from palio.node.hybrid import HybridClock
 from palio.node.monitors import Monitors
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import Deliver, DeliverSequence, Input, Output, Persist, Persisted, Reply, Request
+from palio.node.party_log import Keep
+from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, Input, Output, Reply, Request
 from palio.node.settings import MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Publish
+from palio.sim.blocks import one_by_one
 from palio.sim.ideal import AccessPoint, Ideal, place
 from palio.sim.logged import Arrived, Entry, Wanted
+from tests.node.durable import Durable, of_kind
 
 AB = Pattern.parse("x = 1 then x = 2")
 TEXTS = ("x any", "x = 1", "x = 2", "x >= 2", "x <= 2", "x = 1 and y any")
@@ -324,28 +327,6 @@ MANY = [Pattern.parse(f"z = {number} then x = {number % 3}") for number in range
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
-class Durable:
-    """A durable node and its disk; it dies and comes back at any time."""
-
-    def __init__(self, **options: Any) -> None:
-        self.settings = NodeSettings("milan", "ce")._replace(durable=True, **options)
-        self.records: dict[Any, Any] = {}
-        self.node = Node(self.settings)
-
-    def handle(self, inputs: Sequence[Input], now: int) -> list[Output]:
-        outputs = self.node.handle(inputs, now)
-        done = []
-        for output in outputs:
-            if isinstance(output, Persist):
-                self.records.update(output.records)
-                done += self.node.handle([Persisted(output.token)], now)
-        return [output for output in [*outputs, *done] if not isinstance(output, Persist)]
-
-    def die(self, now: int) -> None:
-        records = [(key, value) for key, value in self.records.items() if value is not None]
-        self.node = Node(self.settings, records, now)
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     window=st.sampled_from([0, 10]),
@@ -372,15 +353,24 @@ def test_a_crash_changes_nothing(
 
 def test_what_was_not_acknowledged_comes_again_in_order() -> None:
     server = Durable()
+    server.handle([ports.Attach("me", Keep(), 1)], 0)
     server.handle([Request("me", 1, ports.Subscribe(AB)), Request("me", 2, ports.Subscribe(Filter.parse("x = 2")))], 0)
     inputs: list[Input] = [Request("you", 3, ports.Publish(Notification(x=value))) for value in (1, 2)]
-    first = [each for each in server.handle(inputs, 0) if isinstance(each, Deliver | DeliverSequence)]
+    first = of_kind(server.handle(inputs, 0), Deliver, DeliverSequence)
+    assert [(type(each), each.number if isinstance(each, DeliverSequence) else each.numbers) for each in first] == [
+        (Deliver, (0,)),
+        (DeliverSequence, 1),
+    ]
     server.die(5)
-    again = [each for each in server.handle([ports.Attach("me")], 5) if isinstance(each, Deliver | DeliverSequence)]
-    assert again == first
-    assert [type(each) for each in again] == [Deliver, DeliverSequence]
-    server.handle([ports.Acknowledge("me", 0)], 5)
-    assert server.handle([ports.Attach("me")], 5) == first[1:]
+    (again,) = of_kind(server.handle([ports.Attach("me", Keep(), 2)], 5), DeliverBlock)
+    assert (again.first, again.count) == (0, 2)
+    plain, sequence = one_by_one(again)
+    assert plain == Deliver(("me",), first[0].notification, (0,), (2,))
+    assert isinstance(sequence, DeliverSequence)
+    assert sequence.notifications == first[1].notifications
+    server.handle([ports.Acknowledge("me", 0, 2)], 5)
+    (rest,) = of_kind(server.handle([ports.Attach("me", Keep(), 3)], 5), DeliverBlock)
+    assert (rest.first, rest.count) == (1, 1)
 
 
 def test_nothing_waits_longer_because_a_clock_was_set_back() -> None:

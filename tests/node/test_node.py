@@ -13,10 +13,25 @@ from palio.model.limits import Limits
 from palio.node import ports
 from palio.node.admission import NotAdvertisedError, NotAllowedError, UnsatisfiableFilterError
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import Deliver, FromPeer, Input, LinkRefused, LinkUp, Output, Persist, Reply, Request, Send
+from palio.node.party_log import Keep
+from palio.node.ports import (
+    Deliver,
+    DeliverBlock,
+    FromPeer,
+    Input,
+    LinkRefused,
+    LinkUp,
+    Output,
+    Persist,
+    Reply,
+    Request,
+    Send,
+)
 from palio.routing.border import Gateway
 from palio.routing.messages import Account, Members, Message, Publish, Subscribe, Unsubscribe
 from palio.routing.router import Role
+from palio.sim.blocks import one_by_one
+from tests.node.durable import Durable, of_kind
 
 BROAD, NARROW = Filter.parse("x > 3"), Filter.parse("x > 5")
 
@@ -212,34 +227,25 @@ def test_what_depends_on_nothing_new_keeps_its_place() -> None:
 
 
 def test_a_node_comes_back_as_what_it_was() -> None:
-    disk: dict[object, object] = {}
-
-    def write(made: Node, outputs: Sequence[Output]) -> list[Output]:
-        out: list[Output] = []
-        for output in outputs:
-            if isinstance(output, Persist):
-                disk.update(output.records)
-                out += write(made, made.handle([ports.Persisted(output.token)], 5))
-            else:
-                out.append(output)
-        return out
-
-    first = node("as", durable=True)
-    write(first, ask(first, "me", ports.Subscribe(BROAD)))
-    write(first, ask(first, "me", ports.Advertise(Advertisement.parse("x any"))))
-    (delivery, _) = write(first, ask(first, "you", ports.Publish(Notification(x=4))))
-    write(first, first.handle([FromPeer("rome", Open((1, "rome", 0), "peer", "as", (("rome", (0, "", 0)),)))], 6))
-    again = Node(first.settings, disk.items(), 9)  # type: ignore[arg-type]
+    server = Durable(architecture="as")
+    first = server.node
+    server.handle([ports.Attach("me", Keep(), 1)], 4)
+    server.handle([ports.Request("me", 1, ports.Subscribe(BROAD))], 4)
+    server.handle([ports.Request("me", 1, ports.Advertise(Advertisement.parse("x any")))], 4)
+    outputs = server.handle([ports.Request("you", 1, ports.Publish(Notification(x=4)))], 4)
+    (delivery,) = of_kind(outputs, Deliver)
+    server.handle([FromPeer("rome", Open((1, "rome", 0), "peer", "as", (("rome", (0, "", 0)),)))], 6)
+    server.die(9)
+    again = server.node
     assert again.publishing.count == 1
     assert again.router.profile("me") == first.router.profile("me")
     assert list(again.router.peers) == ["rome"]
     assert again.router.control() == []
     assert again.router.subscriptions.told_to("rome") == (BROAD,)
-    assert isinstance(delivery, Deliver)
-    redelivered = again.handle([ports.Attach("me")], 10)
-    assert delivery in redelivered
-    write(again, again.handle([ports.Acknowledge("me", 0)], 11))
-    assert delivery not in again.handle([ports.Attach("me")], 12)
+    (redelivered,) = of_kind(server.handle([ports.Attach("me", Keep(), 2)], 10), DeliverBlock)
+    assert list(one_by_one(redelivered)) == [Deliver(("me",), delivery.notification, (0,), (2,))]
+    server.handle([ports.Acknowledge("me", 0, 2)], 11)
+    assert not of_kind(server.handle([ports.Attach("me", Keep(), 3)], 12), DeliverBlock)
 
 
 @pytest.mark.parametrize(
@@ -320,7 +326,7 @@ def test_a_party_that_leaves_takes_all_along(durable: bool) -> None:
     assert made.router.profile("me") == ((), ())
     assert not made.monitors.patterns("me")
     assert not made.outlooks.of("me")
-    assert not made.mail or not made.mail.kept("me")
+    assert "me" not in made.logs
     outputs = ask(made, "you", ports.Publish(Notification(x=4)))
     assert not [each for each in outputs if isinstance(each, Deliver)]
 

@@ -14,6 +14,7 @@ from palio.codec import frames, msgpack
 from palio.errors import DecodeError, DecodeLimitError
 from palio.matching import FilterIndex
 from palio.model.envelope import Envelope, NotificationId
+from palio.node import entries
 from palio.routing import board as boards
 from palio.routing.board import Board
 from tests.matching.strategies import aimed_lists, examples, filter_lists
@@ -53,8 +54,11 @@ def test_everyone_gets_what_its_filters_match_once_and_in_order(data: st.DataObj
         held = [entry for entry in held if entry[0] != slot]
         others.discard(slot)
     block = b"".join(frames.publish(event, number) for number, event in enumerate(events, 5))
-    done = board.dispatch(block, FIRST, NOW, "adam", goes_on=goes_on)
-    got = {party: list(frames.frames_of(stream)) for party, stream, _ in done.deliveries}
+    logged, everything = random.sample("abcd", random.randrange(5)), random.random() < 0.3
+    for party in logged:
+        board.log(party)
+    done = board.dispatch(block, FIRST, NOW, "adam", goes_on=goes_on, is_logged=everything)
+    got = {party: list(frames.frames_of(stream)) for party, stream, _, _ in done.deliveries}
     for party in "abcd":
         wanted = [
             expected(event, FIRST.sequence + place, NOW + place, "adam")
@@ -62,7 +66,15 @@ def test_everyone_gets_what_its_filters_match_once_and_in_order(data: st.DataObj
             if any(holder == party and filter.matches(event) for _, filter, holder in held)
         ]
         assert [frames.frame(kind, content) for kind, content in got.get(party, [])] == wanted
-    assert all(count == len(got[party]) for party, _, count in done.deliveries)
+    assert all(count == len(got[party]) for party, _, count, _ in done.deliveries)
+    log = list(frames.frames_of(done.log))
+    all_frames = [expected(event, FIRST.sequence + place, NOW + place, "adam") for place, event in enumerate(events)]
+    assert done.log_count == len(log)
+    to_logged = {frames.frame(*each) for party in logged for each in got.get(party, ())}
+    assert [frames.frame(*each) for each in log] == [each for each in all_frames if everything or each in to_logged]
+    for party, _, _, selection in done.deliveries:
+        chosen = [log[place] for run in entries.ordinals(selection) for place in range(*run)]
+        assert chosen == (got[party] if party in logged else [])
     assert [party for party, *_ in done.deliveries] == list(dict.fromkeys(got))
     assert (done.consumed, done.accepted, done.refused) == (len(block), len(events), [])
     assert done.last_number == (4 + len(events) if events else 0)

@@ -21,6 +21,7 @@ class Party:
     def __init__(self, name: str, serial: int) -> None:
         self.name, self.serial = name, serial
         self.turns: list[list[int]] = []
+        self.next_number = -1
         self._out = b""
 
     def put(self, data: bytes) -> None:
@@ -61,7 +62,8 @@ class Driven:
 
     def publish(self, party: str, *numbers: int) -> None:
         block = b"".join(frames.publish(Notification(x=number), number) for number in numbers)
-        self.driver.give(PublishBlock(party, block), self.parties[party])
+        source = self.parties[party]
+        self.driver.give(PublishBlock(party, block, source=source.serial), source)
 
 
 async def _turn() -> None:

@@ -31,5 +31,18 @@ class Generator:
         Send at a pace: sent, expected, received, seconds, whether the broker kept up, p50 and p99 in microseconds.
         """
 
+class DurableGenerator:
+    """The first socket publishes, the others are durable parties."""
+
+    def __init__(self, sockets: Sequence[int], first: Sequence[int], frames: Sequence[bytes], acknowledges: bool = True) -> None: ...
+
+    def flood(self, seconds: float, most: int, in_flight: int, parties: int, patience: float) -> tuple[int, int, int, float, float, float, float]:
+        """
+        Publish with so many unaccepted at most: sent, accepted, received, seconds until all were accepted and until all had come, p50 and p99 of acceptances in microseconds.
+        """
+
+    def drain(self, deliveries: int, patience: float) -> tuple[int, int, int, float, float, float, float]:
+        """Wait for so many deliveries, and acknowledge them."""
+
 def copy_to_all(publisher: int, parties: Sequence[int]) -> None:
     """Write what one socket sends to all others, until it ends."""

@@ -10,6 +10,7 @@ import click
 from palio.cli.bench_tables import (
     BROKER_TABLES,
     DELEGATION_TABLE,
+    DURABLE_TABLES,
     GRAPHS_TABLE,
     LAB_TABLES,
     MATCH_TABLES,
@@ -361,9 +362,10 @@ def _names_of_broker_parts(_context: click.Context, _option: click.Parameter, gi
 @click.option(
     "--part", "parts", multiple=True, callback=_names_of_broker_parts, help="1:1, 1:100, filters, idle; default: all."
 )
-@click.option("--quick", is_flag=True, help="Shorter, and with fewer idle connections, in a minute or two.")
+@click.option("--durable", is_flag=True, help="A server with a store, beside the same without one.")
+@click.option("--quick", is_flag=True, help="Shorter, and with less in stores and fewer idle connections.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-def broker(brokers: list[str], parts: list[str], quick: bool, as_json: bool) -> None:
+def broker(brokers: list[str], parts: list[str], durable: bool, quick: bool, as_json: bool) -> None:
     """A server beside Mosquitto, NATS and RabbitMQ: messages a second, latencies, memory of idle connections.
 
     One publisher to one party, to 100 parties, and to 100 parties with 10,000 filters of the workload W1 together.
@@ -375,7 +377,15 @@ def broker(brokers: list[str], parts: list[str], quick: bool, as_json: bool) -> 
     second. Memory is what a broker's processes grow by for each connection that says nothing. "copy" is no broker: what
     is sent is copied to all, so it shows what the load generator could do. Needs Linux and palio[server]; takes five
     minutes or so.
+
+    With --durable: one publisher who waits for each acknowledgement, or for 1,000 at most, and one durable party or
+    100; every publication is on disk before it is acknowledged. Then how fast a party gets what waits for it, and how
+    soon a server delivers again that was killed with 10 million messages in its store. "lag" is how late the server's
+    loop was at worst.
     """
+    if durable:
+        _broker_durable(quick, as_json)
+        return
     try:
         from palio.bench import broker as benchmark
     except ImportError as error:
@@ -390,4 +400,15 @@ def broker(brokers: list[str], parts: list[str], quick: bool, as_json: bool) -> 
         raise click.ClickException("; ".join(report.notes) or "nothing to measure")
     print_report(report, as_json, BROKER_TABLES)
     if any(row["failure"] and row["broker"] == "palio" for row in report.results):
+        raise click.exceptions.Exit(1)
+
+
+def _broker_durable(quick: bool, as_json: bool) -> None:
+    try:
+        from palio.bench.broker import durable
+    except ImportError as error:
+        raise click.ClickException(f"this needs Linux, and the extra palio[server]: {error}") from error
+    report = durable.run(durable.QUICK if quick else durable.USUAL, lambda step: click.echo(f"  {step}", err=True))
+    print_report(report, as_json, DURABLE_TABLES)
+    if any(row["failure"] for row in report.results):
         raise click.exceptions.Exit(1)

@@ -53,6 +53,13 @@ BROKER_TABLES = [
     ),
     ("case", "broker", "version", "connections", "bytes_per_connection"),
 ]
+DURABLE_TABLES = [
+    (
+        *("case", "mode", "in_flight", "publications_per_second", "deliveries_per_second", "p50_us", "p99_us"),
+        "lag_ms",
+    ),
+    ("case", "stored", "seconds", "per_second"),
+]
 ROUTING_TABLE = (
     *("population", "operation", "size", "neighbours", "per_second", "seconds", "told", "times_half", "of_matcher"),
 )
@@ -100,6 +107,9 @@ _LABELS = {
     "spark_seconds": "Spark\ns",
     "duckdb_seconds": "duckdb\ns",
     "times_duckdb": "times\nduckdb",
+    "publications_per_second": "publica-\ntions/s",
+    "in_flight": "in\nflight",
+    "lag_ms": "lag\nms",
     "deliveries_per_second": "deliveries/s",
     "processor_us": "cpu\nµs",
     "p50_us": "p50\nµs",

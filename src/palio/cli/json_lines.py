@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -11,16 +11,28 @@ from palio import codec
 from palio.errors import DecodeError
 from palio.model import Notification
 
+if TYPE_CHECKING:
+    from palio.client.sync import SyncDelivery
 
-def write(element: Notification | tuple[Notification, ...]) -> str:
+
+def write(element: Notification | tuple[Notification, ...], delivery: SyncDelivery | None = None) -> str:
     """A notification's JSON form with its envelope beside it; a sequence is an array of them.
+
+    Of a durable party it says which delivery it is.
 
     >>> write(Notification(level=5))
     '{"palio":1,"notification":{"level":5}}'
     >>> write((Notification(level=5), Notification(level=3)))
     '{"sequence":[{"palio":1,"notification":{"level":5}},{"palio":1,"notification":{"level":3}}]}'
     """
-    return msgspec.json.encode(form(element)).decode()
+    written = form(element)
+    if delivery is not None:
+        written["delivery"] = {
+            "number": delivery.number,
+            "cursor": str(delivery.cursor),
+            "repeated": delivery.is_repeated,
+        }
+    return msgspec.json.encode(written).decode()
 
 
 def form(element: Notification | tuple[Notification, ...]) -> dict[str, Any]:
@@ -55,6 +67,7 @@ def read(line: str) -> Notification:
         raise DecodeError("expected an object of attributes")
     if "notification" in form and "palio" in form:
         form.pop("envelope", None)  # the publication will have another one
+        form.pop("delivery", None)
     else:
         form = {"palio": 1, "notification": dict(sorted(form.items()))}
     return codec.json.decode(Notification, json.dumps(form))

@@ -62,14 +62,14 @@ def party_options(*, needs_name: bool = False) -> Callable[[Callable[..., None]]
 
 
 @contextmanager
-def connected(party: Party) -> Iterator[SyncClient]:
+def connected(party: Party, **options: Any) -> Iterator[SyncClient]:
     """A client; what goes wrong with it ends the command with one line. A request to terminate is an interruption."""
     from palio.client import CannotConnectError
     from palio.client.sync import connect_sync
 
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with connect_sync(party.server, name=party.name, token=party.token) as client:
+        with connect_sync(party.server, name=party.name, token=party.token, **options) as client:
             yield client
     except CannotConnectError as error:
         advice = "" if error.code else "; start one with 'palio serve', or say with --server where one is"

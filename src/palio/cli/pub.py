@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
+from palio.cli.durations import TimeOrDuration
 from palio.cli.party import Party, connected, in_a_line, party_options
 
 if TYPE_CHECKING:  # the help must not wait for the client
     from concurrent.futures import Future
 
+    from palio.client import PublishOptions
     from palio.client.sync import SyncClient
-    from palio.model import Notification, Trace
+    from palio.model import Mode, Notification, Trace
 
 _EPILOG = """\b
 Example:  palio pub 'event = "alarm"; level = 5'
           palio pub --count 10 --rate 2 'event = "tick"'
           palio pub < notifications.txt
+          palio pub --mode synced --key order-17 --expires 10m 'order = 17'
 """
 
 
@@ -35,8 +40,19 @@ Example:  palio pub 'event = "alarm"; level = 5'
 @click.option(
     "--trace", metavar="TRACEPARENT", help="The span in which they are published; a tracestate after a space."
 )
+@click.option(
+    "--mode",
+    type=click.Choice(["memory", "local", "synced"]),
+    help="What acceptance is to promise: the server knows them, has written them, or has them on its disk.",
+)
+@click.option(
+    "--key",
+    metavar="KEY",
+    help="The server counts what one party publishes with one KEY once; several notifications get KEY/1, KEY/2, ...",
+)
+@click.option("--expires", type=TimeOrDuration(), help="When they are worth nothing any more; or in how long, as 10m.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many a second.")
-@click.option("--json", "as_json", is_flag=True, help="Print as JSON how many were published.")
+@click.option("--json", "as_json", is_flag=True, help="Print as JSON how many were accepted, and in which mode.")
 def pub(  # noqa: PLR0913 (one for each option)
     *,
     notifications: tuple[str, ...],
@@ -44,6 +60,9 @@ def pub(  # noqa: PLR0913 (one for each option)
     is_json: bool,
     count: int,
     trace: str | None,
+    mode: str | None,
+    key: str | None,
+    expires: datetime | timedelta | None,
     rate: float | None,
     as_json: bool,
 ) -> None:
@@ -55,15 +74,17 @@ def pub(  # noqa: PLR0913 (one for each option)
     if count > 1 and not notifications:
         raise click.UsageError("--count is for notifications that are arguments")
     lines = _arguments(notifications, count) if notifications else _lines()
-    span = _span(trace)
+    options = _options(trace, mode, expires)
+    keys = _keys(key, is_alone=len(notifications) * count == 1)
     begin = time.monotonic()
     with connected(party) as client:
-        published = _publish(client, _paced(_read(lines, is_json), rate), span)
+        modes = _publish(client, _paced(_read(lines, is_json), rate), options, keys)
     if as_json:
         import msgspec
 
-        figures = {"published": published, "seconds": round(time.monotonic() - begin, 6)}
-        click.echo(msgspec.json.encode(figures))
+        weakest = min(modes, key=lambda mode: mode.strength, default=None)
+        seconds = round(time.monotonic() - begin, 6)
+        click.echo(msgspec.json.encode({"published": sum(modes.values()), "mode": weakest, "seconds": seconds}))
 
 
 def _arguments(notifications: tuple[str, ...], count: int) -> Iterator[tuple[str, str]]:
@@ -103,6 +124,20 @@ def _paced(notifications: Iterable[tuple[str, Notification]], rate: float | None
         yield each
 
 
+def _keys(key: str | None, *, is_alone: bool) -> Iterator[str | None]:
+    """A key for each notification."""
+    if key is None or is_alone:
+        return itertools.repeat(key)
+    return (f"{key}/{number}" for number in itertools.count(1))
+
+
+def _options(trace: str | None, mode: str | None, expires: datetime | timedelta | None) -> PublishOptions:
+    """What holds for all; durations count from now on."""
+    from palio.client import PublishOptions
+
+    return PublishOptions(trace=_span(trace), mode=mode, expires=expires)
+
+
 def _span(text: str | None) -> Trace | None:
     from palio.errors import PalioError
     from palio.model import Trace
@@ -115,24 +150,30 @@ def _span(text: str | None) -> Trace | None:
         raise click.BadParameter(in_a_line(error), param_hint="--trace") from error
 
 
-def _publish(client: SyncClient, notifications: Iterable[tuple[str, Notification]], trace: Trace | None) -> int:
-    """Publish one after the other without waiting in between; how many were accepted."""
-    under_way: deque[tuple[str, Future[None]]] = deque()
-    published = 0
+def _publish(
+    client: SyncClient,
+    notifications: Iterable[tuple[str, Notification]],
+    options: PublishOptions,
+    keys: Iterator[str | None],
+) -> Counter[Mode]:
+    """Publish one after the other without waiting in between; how many were accepted in which mode."""
+    from msgspec.structs import replace
+
+    under_way: deque[tuple[str, Future[Mode]]] = deque()
+    modes: Counter[Mode] = Counter()
     for place, notification in notifications:
-        under_way.append((place, client.send(notification, trace)))
+        under_way.append((place, client.send(notification, replace(options, key=next(keys)))))
         while under_way and under_way[0][1].done():
-            published += _accepted(*under_way.popleft())
+            modes[_accepted(*under_way.popleft())] += 1
     while under_way:
-        published += _accepted(*under_way.popleft())
-    return published
+        modes[_accepted(*under_way.popleft())] += 1
+    return modes
 
 
-def _accepted(place: str, future: Future[None]) -> int:
+def _accepted(place: str, future: Future[Mode]) -> Mode:
     from palio.client import ServiceError
 
     try:
-        future.result()
+        return future.result()
     except ServiceError as error:
         raise click.ClickException(f"{place}: {error}") from error
-    return 1

@@ -16,19 +16,27 @@ from __future__ import annotations
 from typing import Any
 
 from palio.client.client import Client
+from palio.client.deliveries import Delivery, DurableSubscription
+from palio.client.durable import Cursor, Durable, Gap
 from palio.client.errors import (
     CannotConnectError,
     ClosedError,
     ConnectionLostError,
+    FullDiskError,
+    GoneError,
+    NoStoreError,
     NotAdvertisedError,
     NotAllowedError,
     RefusedError,
     ServiceError,
     SlowConsumerError,
     TooLargeError,
+    UnknownCursorError,
     UnsatisfiableError,
 )
+from palio.client.letters import DeadLetters, Letter
 from palio.client.options import Options
+from palio.client.publications import PublishOptions
 from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription
 from palio.errors import CallerError
@@ -62,15 +70,27 @@ __all__ = [
     "Client",
     "ClosedError",
     "ConnectionLostError",
+    "Cursor",
+    "DeadLetters",
+    "Delivery",
+    "Durable",
+    "DurableSubscription",
+    "FullDiskError",
+    "Gap",
+    "GoneError",
+    "Letter",
+    "NoStoreError",
     "NotAdvertisedError",
     "NotAllowedError",
     "Options",
+    "PublishOptions",
     "RefusedError",
     "ServiceError",
     "SlowConsumerError",
     "Stream",
     "Subscription",
     "TooLargeError",
+    "UnknownCursorError",
     "UnsatisfiableError",
     "connect",
 ]

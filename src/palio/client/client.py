@@ -1,32 +1,31 @@
-"""The client: one party at one server, over connections that may break."""
+"""The client: what a party can do."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Coroutine, Iterable, Mapping
-from os import strerror
-from ssl import SSLError
-from types import TracebackType
-from typing import Any
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from itertools import count
 from uuid import uuid4
 
-from palio.client.address import read_address
-from palio.client.connection import Connection, Publication, Settings, UnsentError
-from palio.client.errors import FINAL_CODES, CannotConnectError, ClosedError, ConnectionLostError, ServiceError
+from palio.client.connection import UnsentError
+from palio.client.deliveries import Ack, DurableSubscription
+from palio.client.desk import Desk
+from palio.client.durable import Cursor, read_durable
+from palio.client.durable_inbox import DurableInbox
 from palio.client.inbox import Inbox
+from palio.client.letters import DeadLetters, read_letters, read_numbers, read_replay
 from palio.client.options import Options
+from palio.client.publications import Publication, PublishOptions, read_publication
+from palio.client.session import Session
 from palio.client.streams import Overflow, Stream
 from palio.client.subscriptions import Subscription, read_wanted
-from palio.client.tracing import current_trace
-from palio.codec import control
+from palio.codec.control import Position
 from palio.errors import CallerError, brief
-from palio.model import Advertisement, Filter, Notification, Pattern, Trace, Value
-
-_log = logging.getLogger("palio.client")
+from palio.model import Advertisement, Filter, Mode, Pattern, Trace, Value
 
 
-class Client:
+class Client(Session):
     """A party that publishes and subscribes; :func:`palio.connect` makes one.
 
     When the connection breaks, the client connects again and says anew what it wants and offers. Meanwhile all its
@@ -35,282 +34,72 @@ class Client:
 
     def __init__(self, url: str, options: Options) -> None:
         options.check()
-        self.address = read_address(url)
-        self.name = options.name or uuid4().urn
-        """Of the party."""
-        self._options = options
-        self._context = self.address.context(options.ssl)
-        self._inbox = Inbox(lambda failed: self._run(self._withdraw(failed)))
-        self._advertisements: dict[Advertisement, None] = {}
-        self._connection: Connection | None = None
-        self._is_connected = asyncio.Event()
-        """Also set when there will be no connection any more."""
-        self._keeper: asyncio.Task[None] | None = None
-        self._errands: set[asyncio.Task[None]] = set()
-        self._is_draining = False
-        self._end: Exception | None = None
-        """Why nothing can be done any more."""
-
-    # -- beginning and end ---------------------------------------------------------------------------------------------
-
-    async def __aenter__(self) -> Client:
-        await self.connect()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def connect(self) -> None:
-        """Connect for the first time. If that fails it is not tried again, because the address may be wrong."""
-        if self._keeper is not None or self._end is not None:
-            raise ClosedError("the client was connected already; make another one")
-        self._connection = await self._dial()
-        self._is_connected.set()
-        self._keeper = asyncio.create_task(self._keep())
-
-    @property
-    def is_connected(self) -> bool:
-        """Whether there is a connection just now."""
-        return self._connection is not None
-
-    async def close(self) -> None:
-        """End at once: nothing that is under way is waited for.
-
-        A party with a name keeps its subscriptions and advertisements at the server; one without a name will never come
-        back, and so takes them along.
-        """
-        self._give_up(ClosedError("the client is closed"))
-        for task in [*self._errands, self._keeper]:
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*self._errands, *[self._keeper] if self._keeper else [], return_exceptions=True)
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            await self._part(connection)
-
-    async def _part(self, connection: Connection) -> None:
-        connection.close(for_good=self._options.name is None)
-        try:
-            await asyncio.wait_for(asyncio.shield(connection.lost), self._options.connect_timeout)
-        except TimeoutError:  # it does not take our last words
-            connection.abort(ConnectionLostError("the client was closed", "closed"))
-            await connection.lost
-
-    async def drain(self, timeout: float | None = 30.0) -> None:
-        """End in good order: nothing new is begun, what was published is accepted, what has come is consumed.
-
-        Subscriptions are cancelled, and end when their queues are empty; so do not call this from the task that empties
-        them. If that takes longer than ``timeout`` seconds, the client is closed all the same, and ``TimeoutError`` is
-        raised.
-        """
-        self._is_draining = True
-        try:
-            async with asyncio.timeout(timeout):
-                if self._connection is not None:
-                    await self._connection.settled()
-                # What is on its way comes before the answers, and is still taken.
-                await asyncio.gather(*(self._ask("unsubscribe", each) for each in self._inbox.subscriptions.wanted()))
-                streams = list(self._inbox.subscriptions)
-                for stream in streams:
-                    self._inbox.subscriptions.remove(stream)
-                    stream.finish()
-                await asyncio.gather(*(stream.consumed() for stream in streams))
-        finally:
-            await self.close()
-
-    # -- connections ---------------------------------------------------------------------------------------------------
-
-    async def _dial(self) -> Connection:
-        """One attempt; the server has welcomed us when this returns."""
-        options = self._options
-        hello = control.Hello((control.VERSION,), "party", self.name, options.token, "palio-python")
-        settings = Settings(options.max_outstanding, options.ping_interval)
-        loop = asyncio.get_running_loop()
-        connection: Connection | None = None
-        try:
-            async with asyncio.timeout(options.connect_timeout):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self._inbox, hello, settings),
-                    self.address.host,
-                    self.address.port,
-                    ssl=self._context,
-                )
-                await connection.welcomed
-        except ConnectionLostError as error:
-            raise CannotConnectError(f"{self.address} does not let us in: {error}", error.code) from error
-        except TimeoutError as error:
-            raise CannotConnectError(f"{self.address} does not answer within {options.connect_timeout:g} s") from error
-        except SSLError as error:
-            raise CannotConnectError(f"{self.address} cannot be trusted: {error}") from error
-        except OSError as error:
-            reason = strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-            raise CannotConnectError(f"there is no server at {self.address}: {reason}") from error
-        finally:
-            if connection is not None and (not connection.welcomed.done() or connection.welcomed.cancelled()):
-                connection.abort(ConnectionLostError("no welcome came"))
-        return connection
-
-    async def _keep(self) -> None:
-        """See to it that there is a connection, as long as the client lives."""
-        while self._connection is not None:
-            reason = await asyncio.shield(self._connection.lost)
-            self._connection = None
-            self._is_connected.clear()
-            if reason.code in FINAL_CODES or not self._options.max_attempts:
-                self._give_up(reason)
-                return
-            _log.warning("%s: %s; connecting again", self.address, reason)
-            try:
-                self._connection = await self._dial_again()
-            except CannotConnectError as error:
-                self._give_up(error)
-                return
-            self._is_connected.set()
-            _log.warning("%s: connected again", self.address)
-
-    async def _dial_again(self) -> Connection:
-        for attempt in range(self._options.max_attempts):
-            await asyncio.sleep(self._options.pause(attempt))
-            try:
-                connection = await self._dial()
-            except CannotConnectError as error:
-                if error.code in FINAL_CODES or attempt == self._options.max_attempts - 1:
-                    raise
-                continue
-            try:
-                await self._restore(connection)
-            except ConnectionLostError as error:
-                if error.code in FINAL_CODES:
-                    raise CannotConnectError(str(error), error.code) from error
-                continue
-            except BaseException:
-                connection.abort(ConnectionLostError("the client was closed", "closed"))
-                raise
-            return connection
-        raise CannotConnectError(f"{self.address} cannot be reached, after {self._options.max_attempts} attempts")
-
-    async def _restore(self, connection: Connection) -> None:
-        """Say anew what is offered, wanted and watched. What is refused now was accepted before: say so, and go on."""
-        asked = [connection.ask("advertise", each) for each in self._advertisements]
-        asked += [connection.ask("subscribe", each) for each in self._inbox.subscriptions.wanted()]
-        asked += [connection.ask("watch", each) for each in self._inbox.watches]
-        for outcome in await asyncio.gather(*asked, return_exceptions=True):
-            if isinstance(outcome, ConnectionLostError):
-                raise outcome
-            if isinstance(outcome, ServiceError):
-                _log.error("%s: refused after connecting again: %s", self.address, outcome)
-
-    def _give_up(self, reason: Exception) -> None:
-        """Nothing can be done any more."""
-        if self._end is not None:
-            return
-        self._end = reason
-        self._is_connected.set()
-        error = reason if isinstance(reason, ServiceError) else None
-        for stream in self._inbox.streams():
-            stream.finish(error)
-
-    async def _open(self) -> Connection:
-        """The connection, as soon as there is one."""
-        while True:
-            if self._end is not None:
-                if isinstance(self._end, ServiceError):
-                    raise ConnectionLostError(str(self._end), self._end.code) from self._end
-                raise ClosedError(str(self._end))
-            connection = self._connection
-            if connection is not None and connection.is_open:
-                return connection
-            if self._keeper is None:
-                raise ClosedError("the client is not connected; use it with 'async with', or call connect first")
-            if connection is not None:
-                await asyncio.wait([connection.lost])
-                await asyncio.sleep(0)  # who keeps it has not noticed yet
-            else:
-                await self._is_connected.wait()
-
-    async def _ask(
-        self, operation: str, subject: control.Subject, *, wait: bool = False, instead: Iterable[control.Subject] = ()
-    ) -> None:
-        """Ask until there is an answer: all that can be asked may be asked twice."""
-        while True:
-            connection = await self._open()
-            try:
-                await connection.ask(operation, subject, wait=wait, instead=instead)
-            except ConnectionLostError:
-                continue
-            return
-
-    async def query(self, subject: str, **arguments: Any) -> dict[str, Any]:
-        """Ask the server about itself or the network: ``status``, ``network``, ``explain``, ``link``.
-
-        ``docs/server.md`` says what it answers. What makes no sense raises :class:`RefusedError`.
-        """
-        while True:
-            connection = await self._open()
-            try:
-                return await connection.query(subject, arguments)
-            except ConnectionLostError:
-                continue
-
-    async def _take_back(
-        self, operation: str, changes: Iterable[tuple[control.Subject, Iterable[control.Subject]]]
-    ) -> None:
-        """Do what ends something. Who ends it does not wait for a connection: the server is told when there is one."""
-
-        async def ask() -> None:
-            await asyncio.gather(*(self._ask(operation, each, instead=instead) for each, instead in changes))
-
-        connection, errand = self._connection, self._run(ask())
-        if connection is not None:
-            either: list[asyncio.Future[Any]] = [errand, connection.lost]
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-            if errand.done() and not errand.cancelled():
-                errand.result()
-
-    def _check_going(self) -> None:
-        if self._is_draining:
-            raise ClosedError("the client drains, and begins nothing new")
+        durable = read_durable(options.durable)
+        self._desk: Desk | None = None
+        if durable is None:
+            inbox = Inbox(lambda failed: self._run(self._withdraw(failed)))
+        else:
+            inbox = DurableInbox(durable)
+            self._desk = inbox.desk
+        super().__init__(url, options, inbox)
+        self._keys = (f"{prefix}/{number}" for prefix in [uuid4().hex] for number in count())
+        """For publications that are to be repeated."""
 
     # -- publishing ----------------------------------------------------------------------------------------------------
 
     async def publish(
-        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
-    ) -> None:
-        """Publish a notification, and wait until the server has accepted it.
+        self,
+        notification: Mapping[str, Value] | None = None,
+        options: PublishOptions | Trace | None = None,
+        /,
+        **attributes: Value,
+    ) -> Mode:
+        """Publish a notification, and wait until the server has accepted it; what that promises.
 
-        Give the notification, or its attributes as keywords. Subscribers find ``trace`` in the envelope; without one it
-        is the current span, if there is one and opentelemetry-api is installed. If the connection breaks meanwhile,
-        :class:`ConnectionLostError` is raised, and nobody knows whether it was accepted: to publish it again means that
-        it may be delivered twice. Many tasks may publish at the same time; their publications go in the order of the
-        calls.
+        Give the notification, or its attributes as keywords. A trace alone may stand for ``options``; without one it is
+        the current span, if there is one and opentelemetry-api is installed. If the connection breaks meanwhile, a
+        publication with a key is published again. Otherwise :class:`ConnectionLostError` is raised, and nobody knows
+        whether it was accepted: to publish it again means that it may be delivered twice. Many tasks may publish at the
+        same time; their publications go in the order of the calls.
         """
-        await (await self.send(notification, trace, **attributes))
+        return await (await self.send(notification, options, **attributes))
 
     async def send(
-        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
-    ) -> asyncio.Future[None]:
+        self,
+        notification: Mapping[str, Value] | None = None,
+        options: PublishOptions | Trace | None = None,
+        /,
+        **attributes: Value,
+    ) -> asyncio.Future[Mode]:
         """Publish without waiting for acceptance: the future that is returned is done when it comes.
 
         This itself waits while ``max_outstanding`` publications are under way, or the server does not take more.
         """
-        return await self._send(_publication(notification, trace, attributes), is_confirmed=True)
+        make_key = self._keys.__next__ if self._options.retry else None
+        publication = read_publication(notification, options, attributes, make_key)
+        return await self._send(publication, is_confirmed=True)
 
     async def publish_unconfirmed(
-        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
+        self,
+        notification: Mapping[str, Value] | None = None,
+        options: PublishOptions | Trace | None = None,
+        /,
+        **attributes: Value,
     ) -> None:
         """Publish, and never hear whether it was accepted: if the connection breaks or it is refused, it is lost."""
-        await self._send(_publication(notification, trace, attributes), is_confirmed=False)
+        await self._send(read_publication(notification, options, attributes), is_confirmed=False)
 
-    async def _send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[None]:
+    async def _send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Mode]:
         self._check_going()
         while True:
             connection = await self._open()
             try:
-                return await connection.send(publication, is_confirmed=is_confirmed)
+                attempt = await connection.send(publication, is_confirmed=is_confirmed)
             except UnsentError:
                 continue
+            if is_confirmed and publication.is_repeatable:
+                return self._unaccepted.follow(publication, attempt)
+            return attempt
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 
@@ -321,14 +110,25 @@ class Client:
         wait: bool = False,
         queue: int = 1024,
         overflow: Overflow = "block",
+        ack: Ack = "manual",
     ) -> Subscription:
         """Subscribe to what a filter matches, or several, or to the sequences that match a pattern.
 
         ``async with`` it, or await it; then iterate over it: it gives notifications, and for a pattern tuples of them.
         ``wait`` waits until the subscription has spread through the network. :class:`Stream` says what ``queue`` and
         ``overflow`` mean.
+
+        To a durable party it gives each :class:`Delivery`, which is to be acknowledged; with ``ack="auto"`` it is
+        when the next one is taken, or ``async with`` is left without an error. ``overflow`` is ``block`` then.
         """
-        subscription = Subscription(read_wanted(wanted), queue, overflow)
+        if self._desk is None:
+            if ack != "manual":
+                raise CallerError("ack: only durable parties acknowledge; connect with a name and durable=True")
+            subscription = Subscription(read_wanted(wanted), queue, overflow)
+        else:
+            if overflow != "block":
+                raise CallerError(f"overflow: {brief(overflow)}: a durable party loses nothing, so it is block")
+            subscription = DurableSubscription(read_wanted(wanted), queue, self._desk, ack)
         subscription.attach(
             lambda: self._begin(subscription, wait), lambda: self._withdraw(subscription), self._has_room
         )
@@ -336,10 +136,11 @@ class Client:
 
     async def _begin(self, subscription: Subscription, wait: bool) -> None:
         self._check_going()
-        self._inbox.subscriptions.add(subscription)  # before the answer, because deliveries may follow it at once
+        self._inbox.began(subscription)  # before the answer, because deliveries may follow it at once
         try:
             await asyncio.gather(*(self._ask("subscribe", each, wait=wait) for each in subscription.wanted))
         except BaseException:
+            self._inbox.failed(subscription)
             subscription.finish()
             self._run(self._withdraw(subscription))
             raise
@@ -411,37 +212,59 @@ class Client:
                 if self._end is None:
                     await self._take_back("unwatch", [(subject, ())])
 
-    # -- what is done meanwhile ----------------------------------------------------------------------------------------
+    # -- durable parties -----------------------------------------------------------------------------------------------
 
-    def _has_room(self) -> None:
-        if self._connection is not None:
-            self._connection.go_on()
+    @property
+    def position(self) -> Position | None:
+        """Of a durable party: what the server has said of its log last; how many have fallen out of it, too."""
+        return self._inbox.position
 
-    def _run(self, errand: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something that nobody need wait for."""
-        task = asyncio.get_running_loop().create_task(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._done)
-        return task
+    @property
+    def missed(self) -> int:
+        """How many deliveries were gone before they could come; :class:`Gap` says more, and so does the log."""
+        return self._inbox.missed
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._errands.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.warning("%s: %s", self.address, task.exception())
+    @property
+    def unwanted(self) -> int:
+        """How many deliveries matched no subscription of this client, and counted as acknowledged."""
+        return self._inbox.unwanted
 
+    async def acknowledged(self, cursor: Cursor | str) -> None:
+        """Wait until the server has noted for good that a delivery, and all before it, are done."""
+        await self._durable().noted(Cursor.parse(cursor) if isinstance(cursor, str) else cursor)
 
-def _publication(given: Mapping[str, Value] | None, trace: Trace | None, attributes: dict[str, Value]) -> Publication:
-    if trace is not None and not isinstance(trace, Trace):
-        raise CallerError(f"{brief(trace)} is no Trace; Trace.parse makes one of text")
-    return Publication(_notification(given, attributes), trace or current_trace())
+    async def replay(
+        self, *, first: int | None = None, since: datetime | timedelta | None = None, last: int | None = None
+    ) -> None:
+        """Get deliveries once more: from a number on, or from a time (or so long ago), or the last so many.
 
+        They come to the subscriptions that match, marked as repeated. If they are not kept any more, :class:`GoneError`
+        is raised.
+        """
+        self._durable()
+        wanted = read_replay(first, since, last)
+        await self._request(lambda connection: connection.replay(*wanted))
 
-def _notification(given: Mapping[str, Value] | None, attributes: dict[str, Value]) -> Notification:
-    if isinstance(given, Notification):
-        if attributes:
-            raise CallerError("give a notification or attributes, not both")
-        return given
-    return Notification(given or {}, **attributes)
+    async def letters(self) -> DeadLetters:
+        """The party's dead letters: what it has rejected, and what was sent too often in vain."""
+        return read_letters(await self.query("letters"))
+
+    async def requeue(self, letters: Iterable[int]) -> None:
+        """Deliver dead letters again, by their numbers."""
+        await self._do_with("requeue", letters)
+
+    async def discard(self, letters: Iterable[int]) -> None:
+        """Forget dead letters, by their numbers."""
+        await self._do_with("discard", letters)
+
+    async def _do_with(self, action: str, letters: Iterable[int]) -> None:
+        numbers = read_numbers(letters)
+        await self._request(lambda connection: connection.letters(action, numbers))
+
+    def _durable(self) -> Desk:
+        if self._desk is None:
+            raise CallerError("only durable parties can do this; connect with a name and durable=True")
+        return self._desk
 
 
 def _advertisement(given: str | Advertisement) -> Advertisement:

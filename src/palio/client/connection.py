@@ -5,18 +5,38 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol, cast
 
 from palio import _core
 from palio.client.errors import ConnectionLostError, TooLargeError, refusal
+from palio.client.publications import Publication
 from palio.codec import control, frames
-from palio.codec.control import Answer, Ask, Goodbye, Hello, Outlook, Ping, Pong, Query, Result, Sequence, Welcome
+from palio.codec.control import (
+    Answer,
+    Ask,
+    Goodbye,
+    Hello,
+    Letters,
+    Outlook,
+    Ping,
+    Pong,
+    Position,
+    Query,
+    Reject,
+    Replay,
+    Result,
+    Sequence,
+    Welcome,
+)
 from palio.errors import CallerError, DecodeError, PeerError
-from palio.model import DEFAULT_LIMITS, Limits, Notification, Trace
+from palio.model import DEFAULT_LIMITS, Limits, Mode, Notification
 
 _MOST_NUMBER = 2**32 - 1
 _LONGEST_FRAME = 2**28
 """No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
+_NUMBERED = (frames.DELIVER, control.KINDS[Sequence])
+"""Frames that count, to a durable party."""
 _WRITTEN_AT_ONCE = 1 << 16
 """Bytes that do not wait for the end of a turn, because who sends them may not let it end."""
 
@@ -39,18 +59,11 @@ class Receiver(Protocol):
     def refused(self, text: str) -> None:
         """A publication was refused whose publisher did not want to know."""
 
+    def positioned(self, position: Position, connection: Connection) -> None:
+        """Which delivery of a durable party comes next."""
 
-class Publication(NamedTuple):
-    """What is published, and in which span."""
-
-    notification: Notification
-    trace: Trace | None
-
-    def frame(self, number: int) -> bytes:
-        """As it goes to the server."""
-        if self.trace is None:
-            return frames.publish(self.notification, number)
-        return frames.publish_with(self.notification, frames.Options(trace=str(self.trace)), number)
+    def acknowledged(self, number: int) -> None:
+        """The server has noted that deliveries up to a number are done."""
 
 
 class Settings(NamedTuple):
@@ -84,9 +97,9 @@ class Connection(asyncio.Protocol):
         """The numbers of those that are under way, in order."""
         self._asked: dict[int, asyncio.Future[Any]] = {}
         """Who waits for answers, other than for acceptance of a publication."""
-        self._refusable: dict[int, asyncio.Future[None]] = {}
+        self._refusable: dict[int, asyncio.Future[Mode]] = {}
         """Who waits for acceptance."""
-        self._backlog: deque[tuple[Publication, bool, asyncio.Future[asyncio.Future[None]]]] = deque()
+        self._backlog: deque[tuple[Publication, bool, asyncio.Future[asyncio.Future[Mode]]]] = deque()
         """Publications that wait for room, and whether they are to be confirmed."""
         self._is_writable = True
         self._is_paused = False
@@ -94,6 +107,8 @@ class Connection(asyncio.Protocol):
         self._alarm: asyncio.TimerHandle | None = None
         self._reason: ConnectionLostError | None = None
         self.welcomed: asyncio.Future[Welcome] = self._loop.create_future()
+        self.positioned: asyncio.Future[Position] = self._loop.create_future()
+        """Of a durable party: where its deliveries begin."""
         self._limits = DEFAULT_LIMITS
         """What the server lets through, it says in its welcome."""
         self.lost: asyncio.Future[ConnectionLostError] = self._loop.create_future()
@@ -114,7 +129,7 @@ class Connection(asyncio.Protocol):
         self._reason = self._reason or ConnectionLostError(f"the connection was lost{f': {error}' if error else ''}")
         self._read(is_last=True)
         reason = self._reason
-        for future in [*self._refusable.values(), *self._asked.values(), self.welcomed]:
+        for future in [*self._refusable.values(), *self._asked.values(), self.welcomed, self.positioned]:
             if not future.done():
                 future.set_exception(ConnectionLostError(str(reason), reason.code))
                 future.exception()  # who waits no longer need not hear of it
@@ -186,10 +201,14 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def _received(self, kind: int, content: bytes) -> None:
+        if kind in _NUMBERED and self._hello.durable is not None and not self.positioned.done():
+            raise DecodeError("a delivery before it was said which one it is")
         if kind == frames.DELIVER:
             self._receiver.delivered(frames.delivered(content, self._limits))
         elif kind == frames.ACCEPTED:
-            self._accepted(frames.accepted_up_to(content)[0])
+            self._accepted(*frames.accepted_up_to(content))
+        elif kind == frames.ACKNOWLEDGED:
+            self._receiver.acknowledged(frames.acknowledged(content))
         else:
             self._controlled(control.decode(kind, content))
 
@@ -203,6 +222,9 @@ class Connection(asyncio.Protocol):
                 self._receiver.found(frame, self._limits)
             case Outlook():
                 self._receiver.looked(frame, self._limits)
+            case Position():
+                self._receiver.positioned(frame, self)
+                self._resolve(self.positioned, frame)
             case Ping(number):
                 self._put(control.encode(Pong(number)))
             case Welcome():
@@ -217,14 +239,14 @@ class Connection(asyncio.Protocol):
             case _:
                 raise DecodeError(f"a {type(frame).__name__} does not belong here")
 
-    def _accepted(self, last: int) -> None:
+    def _accepted(self, last: int, mode: Mode) -> None:
         publications = self._publications
         while publications and publications[0] <= last:
-            self._resolve(self._refusable.pop(publications.popleft()), None)
+            self._resolve(self._refusable.pop(publications.popleft()), mode)
         self._send_backlog()
 
     def _answered(self, answer: Answer) -> None:
-        future = self._asked.pop(answer.number, None) or self._refusable.get(answer.number)
+        future: asyncio.Future[Any] | None = self._asked.pop(answer.number, None) or self._refusable.get(answer.number)
         if future is None:
             if answer.code:
                 self._receiver.refused(answer.text)
@@ -284,6 +306,29 @@ class Connection(asyncio.Protocol):
         self._put(control.encode(Query(number, subject, arguments)))
         return answer
 
+    def replay(self, first: int, since: datetime | None, last: int) -> asyncio.Future[None]:
+        """Ask for deliveries once more."""
+        number, answer = self._expect()
+        self._put(control.encode(Replay(number, first, since, last)))
+        return answer
+
+    def reject(self, delivery: int, reason: str) -> asyncio.Future[None]:
+        """Make a delivery a dead letter; all before it are acknowledged."""
+        number, answer = self._expect()
+        self._put(control.encode(Reject(number, delivery, reason)))
+        return answer
+
+    def letters(self, action: str, letters: tuple[int, ...]) -> asyncio.Future[None]:
+        """Do something with dead letters."""
+        number, answer = self._expect()
+        self._put(control.encode(Letters(number, action, letters)))
+        return answer
+
+    def acknowledge(self, delivery: int) -> None:
+        """Say that all deliveries up to a number are done."""
+        if self._reason is None:
+            self._put(frames.acknowledge(delivery))
+
     def _expect(self) -> tuple[int, asyncio.Future[Any]]:
         self._check_open()
         answer: asyncio.Future[Any] = self._loop.create_future()
@@ -292,12 +337,12 @@ class Connection(asyncio.Protocol):
         self.go_on()
         return number, answer
 
-    async def send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[None]:
+    async def send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Mode]:
         """Publish when it is its turn and there is room; the future is done when the server has accepted it."""
         self._check_open()
         if not self._backlog and self._has_room():
-            return self._publish(publication, is_confirmed)
-        turn: asyncio.Future[asyncio.Future[None]] = self._loop.create_future()
+            return self.publish(publication, is_confirmed=is_confirmed)
+        turn: asyncio.Future[asyncio.Future[Mode]] = self._loop.create_future()
         self._backlog.append((publication, is_confirmed, turn))
         self.go_on()
         return await turn
@@ -314,15 +359,17 @@ class Connection(asyncio.Protocol):
             if turn.done():
                 continue  # nobody waits any more
             try:
-                turn.set_result(self._publish(publication, is_confirmed))
+                turn.set_result(self.publish(publication, is_confirmed=is_confirmed))
             except TooLargeError as error:
                 turn.set_exception(error)
 
-    def _publish(self, publication: Publication, is_confirmed: bool) -> asyncio.Future[None]:
-        future: asyncio.Future[None] = self._loop.create_future()
+    def publish(self, publication: Publication, *, is_confirmed: bool = True) -> asyncio.Future[Mode]:
+        """Publish now; :meth:`send` waits for its turn. One that is not confirmed is done at once."""
+        self._check_open()
+        future: asyncio.Future[Mode] = self._loop.create_future()
         if not is_confirmed:
             self._put(self._frame(publication, 0))
-            future.set_result(None)
+            future.set_result(Mode.MEMORY)
             return future
         number = self._next_number()
         self._put(self._frame(publication, number))

@@ -44,6 +44,27 @@ class TooLargeError(RefusedError):
     """Larger, or more, than the server allows."""
 
 
+class GoneError(RefusedError):
+    """Deliveries that are not kept any more, or a log that has ended."""
+
+
+class FullDiskError(RefusedError):
+    """The server cannot keep more, and refuses publications until there is room."""
+
+
+class NoStoreError(RefusedError, CannotConnectError):
+    """The server keeps nothing on disk: it has no durable parties, and accepts publications in memory only."""
+
+
+class UnknownCursorError(CannotConnectError):
+    """The application wants to go on where the server has never been. ``log`` and ``next`` say what there is."""
+
+    def __init__(self, text: str, log: int, next: int) -> None:
+        super().__init__(text, "cursor")
+        self.log = log
+        self.next = next
+
+
 class SlowConsumerError(ServiceError):
     """A subscription's queue was full, and its policy is to fail then."""
 
@@ -57,8 +78,11 @@ _REFUSALS: dict[str, type[RefusedError]] = {
     "not-advertised": NotAdvertisedError,
     "not-allowed": NotAllowedError,
     "limit": TooLargeError,
+    "gone": GoneError,
+    "full-disk": FullDiskError,
+    "no-store": NoStoreError,
 }
-FINAL_CODES = frozenset({"token", "unknown", "name", "version", "replaced"})
+FINAL_CODES = frozenset({"token", "unknown", "name", "version", "replaced", "no-store"})
 """Why a connection ends so that another attempt would end in the same way, or would throw out who came after us."""
 
 
@@ -69,3 +93,12 @@ def refusal(code: str, text: str) -> RefusedError:
     UnsatisfiableError('nothing can match it')
     """
     return _REFUSALS.get(code, RefusedError)(text, code)
+
+
+def cannot_connect(text: str, code: str) -> CannotConnectError:
+    """The error for a server that does not let us in.
+
+    >>> cannot_connect("it keeps nothing", "no-store")
+    NoStoreError('it keeps nothing')
+    """
+    return (NoStoreError if code == "no-store" else CannotConnectError)(text, code)

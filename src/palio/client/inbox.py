@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription, Subscriptions
 from palio.codec import control, msgpack
-from palio.model import Advertisement, Envelope, Filter, Limits, Notification, Pattern
+from palio.errors import DecodeError
+from palio.model import Advertisement, Filter, Limits, Notification, Pattern
+
+if TYPE_CHECKING:
+    from palio.client.connection import Connection
 
 _log = logging.getLogger("palio.client")
 
@@ -17,8 +21,8 @@ _log = logging.getLogger("palio.client")
 class Inbox:
     """All streams of a client; its connections give to them."""
 
-    def __init__(self, failed: Callable[[Subscription], object]) -> None:
-        self._failed = failed
+    def __init__(self, overflowed: Callable[[Subscription], object]) -> None:
+        self._overflowed = overflowed
         """Whom to tell of a subscription that could not take what came."""
         self.subscriptions = Subscriptions()
         self.watches: dict[Filter | Advertisement, list[Stream[bool]]] = {}
@@ -36,19 +40,12 @@ class Inbox:
     def delivered(self, notification: Notification) -> None:
         """A notification has come."""
         for subscription in self.subscriptions.deliver(notification):
-            self._failed(subscription)
+            self._overflowed(subscription)
 
     def found(self, sequence: control.Sequence, limits: Limits) -> None:
         """A sequence of notifications has come."""
-        pattern = msgpack.decode(Pattern, bytes(sequence.pattern), limits)
-        elements = tuple(
-            msgpack.decode(Notification, bytes(body), limits).with_envelope(
-                msgpack.decode(Envelope, bytes(envelope), limits)
-            )
-            for envelope, body in sequence.notifications
-        )
-        for subscription in self.subscriptions.deliver_sequence(pattern, elements):
-            self._failed(subscription)
+        for subscription in self.subscriptions.deliver_sequence(*read_sequence(sequence, limits)):
+            self._overflowed(subscription)
 
     def looked(self, outlook: control.Outlook, limits: Limits) -> None:
         """There is, or is not, somebody for what is watched."""
@@ -59,3 +56,45 @@ class Inbox:
     def refused(self, text: str) -> None:
         """A publication was refused whose publisher did not want to know."""
         _log.warning("an unconfirmed publication was refused: %s", text)
+
+    # -- of durable parties --------------------------------------------------------------------------------------------
+
+    def durable(self) -> control.Durable | None:
+        """What a durable party says to a server."""
+        return None
+
+    def positioned(self, position: control.Position, connection: Connection) -> None:  # noqa: ARG002
+        """Which delivery comes next; only durable parties are told."""
+        raise DecodeError("a Position does not belong here")
+
+    def acknowledged(self, number: int) -> None:  # noqa: ARG002
+        """The server has noted what is done; only durable parties are told."""
+        raise DecodeError("an acknowledgement of deliveries does not belong here")
+
+    is_durable = False
+    position: control.Position | None = None
+    missed = 0
+    unwanted = 0
+
+    def began(self, subscription: Subscription) -> None:
+        """There is one more subscription."""
+        self.subscriptions.add(subscription)
+
+    def failed(self, subscription: Subscription) -> None:
+        """It did not come about."""
+
+    async def settled(self) -> None:
+        """Wait until all that has come is acknowledged, and the server has noted that."""
+
+    def stop(self) -> None:
+        """Take nothing more."""
+
+    def finish(self, reason: Exception) -> None:
+        """Nothing can be said any more."""
+
+
+def read_sequence(sequence: control.Sequence, limits: Limits) -> tuple[Pattern, tuple[Notification, ...]]:
+    """A sequence of notifications, and the pattern that it matches."""
+    pattern = msgpack.decode(Pattern, bytes(sequence.pattern), limits)
+    elements = tuple(control.notification(*each, limits) for each in sequence.notifications)
+    return pattern, elements

@@ -7,7 +7,10 @@ from ssl import SSLContext
 
 import msgspec
 
+from palio.client.durable import Durable, read_durable
+from palio.client.publications import read_mode
 from palio.errors import CallerError
+from palio.model import Mode
 
 _POSITIVE = ("connect_timeout", "reconnect_time_wait", "reconnect_time_max", "max_outstanding", "ping_interval")
 
@@ -32,6 +35,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Publications that may be under way at the same time; more wait."""
     ping_interval: float = 20.0
     """Seconds after which the server is asked whether it is there; without an answer for twice that, it is not."""
+    durable: Durable | bool | None = None
+    """Whether what is for the party waits for it when it is away; and for how long. It needs a name."""
+    mode: Mode | str | None = None
+    """What acceptance of publications is to promise at least; by default, what the server is configured to do."""
+    retry: bool = False
+    """Whether publications get keys, so that they are published again when the connection breaks, and count once."""
 
     def check(self) -> None:
         """Refuse what makes no sense."""
@@ -42,6 +51,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for option in _POSITIVE:
             if not getattr(self, option) > 0:
                 raise CallerError(f"{option}: {getattr(self, option)} is not positive")
+        if read_durable(self.durable) is not None and self.name is None:
+            raise CallerError("durable: it needs a name, by which the party is known when it comes back")
+        read_mode(self.mode)
 
     def pause(self, attempt: int) -> float:
         """Seconds before an attempt, counted from 0: longer each time, and never the same for all clients."""

@@ -149,19 +149,27 @@ class Subscriptions:
 
     def deliver(self, notification: Notification) -> list[Subscription]:
         """Give a notification to all who want it; those that fail because of it are returned."""
-        holders = dict.fromkeys(self._holders[id] for id in self._index.match(notification))
-        return [each for each in holders if not self._put(each, (notification,) if each.is_sequence else notification)]
+        takers = self.takers(notification)
+        return [each for each in takers if not self.put(each, (notification,) if each.is_sequence else notification)]
+
+    def takers(self, notification: Notification) -> list[Subscription]:
+        """Those who want a notification."""
+        return list(dict.fromkeys(self._holders[id] for id in self._index.match(notification)))
 
     def deliver_sequence(self, pattern: Pattern, sequence: tuple[Notification, ...]) -> list[Subscription]:
-        """Give a sequence to those who want the pattern, or a narrower one that it matches too.
+        """Give a sequence to all who want it; those that fail because of it are returned."""
+        return [each for each in self.takers_of(pattern, sequence) if not self.put(each, sequence)]
+
+    def takers_of(self, pattern: Pattern, sequence: tuple[Notification, ...]) -> list[Subscription]:
+        """Those who want the pattern, or a narrower one that the sequence matches too.
 
         The server has only the broader one of two patterns, so who wants the narrower gets of its sequences those that
         fit.
         """
-        holders = [each for each in self if _wants(each.wanted[0], pattern, sequence)]
-        return [each for each in holders if not self._put(each, sequence)]
+        return [each for each in self if _wants(each.wanted[0], pattern, sequence)]
 
-    def _put(self, subscription: Subscription, element: object) -> bool:
+    def put(self, subscription: Subscription, element: object) -> bool:
+        """Give something to one of them; whether it goes on."""
         goes_on = subscription.put(element)
         if subscription.is_full:
             self._full.add(subscription)

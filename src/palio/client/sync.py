@@ -18,25 +18,59 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from palio.client import DEFAULT_URL, Client, ClosedError, Subscription, connect
+from palio.client.deliveries import Ack, Delivery, DurableSubscription
+from palio.client.durable import Cursor
+from palio.client.letters import DeadLetters
+from palio.client.publications import PublishOptions, traced
 from palio.client.streams import Overflow
-from palio.client.tracing import current_trace
-from palio.model import Advertisement, Filter, Pattern, Trace, Value
+from palio.codec.control import Position
+from palio.model import Advertisement, Filter, Mode, Pattern, Trace, Value
 
 T = TypeVar("T")
+Call = Callable[[Coroutine[Any, Any, Any]], Any]
 _MOST_SENT = 1024
 """Publications that are under way at the same time."""
+
+
+class SyncDelivery:
+    """A :class:`~palio.client.Delivery` whose functions block."""
+
+    def __init__(self, call: Call, delivery: Delivery) -> None:
+        self._call = call
+        self._delivery = delivery
+        self.element = delivery.element
+        self.cursor = delivery.cursor
+        self.number = delivery.number
+        self.is_repeated = delivery.is_repeated
+        self.notification = delivery.notification
+        self.notifications = delivery.notifications
+
+    def __repr__(self) -> str:
+        return repr(self._delivery)
+
+    def ack(self, *, wait: bool = False) -> None:
+        """See :meth:`Delivery.ack`."""
+        self._call(self._delivery.ack(wait=wait))
+
+    def reject(self, reason: str, *, wait: bool = False) -> None:
+        """See :meth:`Delivery.reject`."""
+        self._call(self._delivery.reject(reason, wait=wait))
 
 
 class SyncSubscription(Iterator[Any]):
     """What comes for a subscription; it has begun, and ends when it is closed."""
 
-    def __init__(self, call: Callable[[Coroutine[Any, Any, Any]], Any], subscription: Subscription) -> None:
+    def __init__(self, call: Call, subscription: Subscription, ack: Ack = "manual") -> None:
         self._call = call
         self._subscription = subscription
+        self._is_automatic = ack == "auto"
+        self._given: SyncDelivery | None = None
+        """What was given out last, and is done when more is wanted."""
         self._taken: deque[Any] = deque()
         """What was taken together, and not given out yet."""
 
@@ -47,12 +81,22 @@ class SyncSubscription(Iterator[Any]):
 
     def next(self, timeout: float | None = None) -> Any:
         """The next notification, or sequence of them; ``TimeoutError`` if none comes in so many seconds."""
+        self._settle()
         if not self._taken:
             with suppress(ClosedError):
                 self._taken.extend(self._call(self._take(timeout)))
         if not self._taken:
             raise StopIteration
-        return self._taken.popleft()
+        element = self._taken.popleft()
+        if isinstance(element, Delivery):
+            element = SyncDelivery(self._call, element)
+            self._given = element if self._is_automatic else None
+        return element
+
+    def _settle(self) -> None:
+        given, self._given = self._given, None
+        if given is not None:
+            given.ack()
 
     async def _take(self, timeout: float | None) -> list[Any]:
         async with asyncio.timeout(timeout):
@@ -71,7 +115,9 @@ class SyncSubscription(Iterator[Any]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        if kind is None:
+            self._settle()
+        self._call(self._subscription.__aexit__(kind, error, trace))
 
 
 class SyncClient:
@@ -97,21 +143,29 @@ class SyncClient:
         return self._client.name
 
     def publish(
-        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
-    ) -> None:
+        self,
+        notification: Mapping[str, Value] | None = None,
+        options: PublishOptions | Trace | None = None,
+        /,
+        **attributes: Value,
+    ) -> Mode:
         """See :meth:`Client.publish`."""
-        self._call(self._client.publish(notification, trace or current_trace(), **attributes))
+        return self._call(self._client.publish(notification, traced(options), **attributes))
 
     def send(
-        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
-    ) -> Future[None]:
+        self,
+        notification: Mapping[str, Value] | None = None,
+        options: PublishOptions | Trace | None = None,
+        /,
+        **attributes: Value,
+    ) -> Future[Mode]:
         """Publish without waiting for acceptance: the future that is returned is done when it comes.
 
         This itself waits while too many are under way; they go in the order of the calls.
         """
         self._room.acquire()
         try:
-            future = self._submit(self._client.publish(notification, trace or current_trace(), **attributes))
+            future = self._submit(self._client.publish(notification, traced(options), **attributes))
         except ClosedError:
             self._room.release()
             raise
@@ -119,10 +173,14 @@ class SyncClient:
         return future
 
     def publish_unconfirmed(
-        self, notification: Mapping[str, Value] | None = None, trace: Trace | None = None, /, **attributes: Value
+        self,
+        notification: Mapping[str, Value] | None = None,
+        options: PublishOptions | Trace | None = None,
+        /,
+        **attributes: Value,
     ) -> None:
         """See :meth:`Client.publish_unconfirmed`."""
-        self._call(self._client.publish_unconfirmed(notification, trace or current_trace(), **attributes))
+        self._call(self._client.publish_unconfirmed(notification, traced(options), **attributes))
 
     def subscribe(
         self,
@@ -131,12 +189,17 @@ class SyncClient:
         wait: bool = False,
         queue: int = 1024,
         overflow: Overflow = "block",
+        ack: Ack = "manual",
     ) -> SyncSubscription:
         """See :meth:`Client.subscribe`; the subscription has begun when this returns."""
-        return SyncSubscription(self._call, self._call(self._subscribe(wanted, wait, queue, overflow)))
+        subscription = self._call(self._subscribe(wanted, wait=wait, queue=queue, overflow=overflow, ack=ack))
+        return SyncSubscription(self._call, subscription, ack)
 
-    async def _subscribe(self, wanted: Any, wait: bool, queue: int, overflow: Overflow) -> Subscription:
-        return await self._client.subscribe(wanted, wait=wait, queue=queue, overflow=overflow)
+    async def _subscribe(self, wanted: Any, **options: Any) -> Subscription:
+        subscription = self._client.subscribe(wanted, **options)
+        if isinstance(subscription, DurableSubscription):
+            subscription.is_automatic = False  # what is taken here is given out one by one
+        return await subscription
 
     def unsubscribe(self, wanted: str | Filter | Pattern) -> None:
         """See :meth:`Client.unsubscribe`."""
@@ -153,6 +216,47 @@ class SyncClient:
     def query(self, subject: str, **arguments: Any) -> dict[str, Any]:
         """See :meth:`Client.query`."""
         return self._call(self._client.query(subject, **arguments))
+
+    @property
+    def position(self) -> Position | None:
+        """See :attr:`Client.position`."""
+        return self._client.position
+
+    @property
+    def missed(self) -> int:
+        """See :attr:`Client.missed`."""
+        return self._client.missed
+
+    @property
+    def unwanted(self) -> int:
+        """See :attr:`Client.unwanted`."""
+        return self._client.unwanted
+
+    def acknowledged(self, cursor: Cursor | str) -> None:
+        """See :meth:`Client.acknowledged`."""
+        self._call(self._client.acknowledged(cursor))
+
+    def replay(
+        self, *, first: int | None = None, since: datetime | timedelta | None = None, last: int | None = None
+    ) -> None:
+        """See :meth:`Client.replay`."""
+        self._call(self._client.replay(first=first, since=since, last=last))
+
+    def letters(self) -> DeadLetters:
+        """See :meth:`Client.letters`."""
+        return self._call(self._client.letters())
+
+    def requeue(self, letters: Iterable[int]) -> None:
+        """See :meth:`Client.requeue`."""
+        self._call(self._client.requeue(letters))
+
+    def discard(self, letters: Iterable[int]) -> None:
+        """See :meth:`Client.discard`."""
+        self._call(self._client.discard(letters))
+
+    def leave(self) -> None:
+        """See :meth:`Client.leave`."""
+        self._finish(self._client.leave())
 
     def drain(self, timeout: float | None = 30.0) -> None:
         """See :meth:`Client.drain`."""

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from palio.codec import frames, msgpack
 from palio.errors import DecodeError, brief
-from palio.model import Advertisement, Filter, Limits, Mode, Notification, Pattern
+from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Limits, Mode, Notification, Pattern
 
 VERSION = 1
 """Of the protocol."""
@@ -265,3 +265,10 @@ def enveloped(notification: Notification) -> tuple[Raw, Raw]:
     """A notification with its envelope."""
     assert notification.envelope is not None
     return Raw(msgpack.encode(notification.envelope)), Raw(msgpack.encode(notification))
+
+
+def notification(envelope: Raw, body: Raw, limits: Limits = DEFAULT_LIMITS) -> Notification:
+    """Read what :func:`enveloped` has written."""
+    return msgpack.decode(Notification, bytes(body), limits).with_envelope(
+        msgpack.decode(Envelope, bytes(envelope), limits)
+    )

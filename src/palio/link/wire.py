@@ -183,8 +183,10 @@ _MESSAGES: dict[Any, _Form] = {}
 for _cls in sorted(MESSAGE_KINDS, key=lambda cls: cls is messages.Delegate):
     _MESSAGES[_cls] = _struct(_cls, MESSAGE_KINDS[_cls])
 _FRAMES = _union({cls: _struct(cls, kind) for cls, kind in FRAME_KINDS.items()})
+_MESSAGE = _union(_MESSAGES)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_FRAMES.wire)
+_message_decoder = msgspec.msgpack.Decoder(_MESSAGE.wire)
 
 
 def encode(frame: Frame) -> bytes:
@@ -203,11 +205,31 @@ def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Frame:
     >>> decode(bytes.fromhex("93 06 93 01 a5 6d 69 6c 61 6e 03 07"))
     Probe(session=(1, 'milan', 3), number=7)
     """
-    assert _FRAMES.unpack is not None
+    frame: Frame = _decode(_FRAMES, _decoder, data, limits)
+    return frame
+
+
+def encode_message(message: Message) -> bytes:
+    """The bytes of a message alone, as they are within frames.
+
+    >>> decode_message(encode_message(messages.Spreaded(7)))
+    Spreaded(token=7)
+    """
+    assert _MESSAGE.pack is not None
+    return _encoder.encode(_MESSAGE.pack(message))
+
+
+def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
+    """Read what :func:`encode_message` has written."""
+    message: Message = _decode(_MESSAGE, _message_decoder, data, limits)
+    return message
+
+
+def _decode(form: _Form, decoder: msgspec.msgpack.Decoder[Any], data: bytes, limits: Limits) -> Any:
+    assert form.unpack is not None
     try:
-        frame: Frame = _FRAMES.unpack(_decoder.decode(data), limits)
+        return form.unpack(decoder.decode(data), limits)
     except (msgspec.MsgspecError, CallerError, ValueError, RecursionError) as error:
         if isinstance(error, DecodeError):
             raise
         raise DecodeError(f"no frame of a link: {brief(str(error))}") from error
-    return frame

@@ -20,6 +20,14 @@ class NotAllowedError(CallerError):
     """A party acts for another one without the right to."""
 
 
+class NoStoreError(CallerError):
+    """Something that only a server with a store can promise."""
+
+
+class FullDiskError(CallerError):
+    """A publication that cannot be written, because there is no room on the server's disk."""
+
+
 def check_name(party: str) -> None:
     """Refuse a party without a name."""
     if party == MONITORS:

@@ -51,6 +51,8 @@ class Entry(NamedTuple):
     frames: bytes
 
 
+NOTHING = Entry(Head(VERSION, 0, 0, 0, ()), b"")
+"""In the place of an entry that is lost."""
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Head)
 
@@ -58,7 +60,7 @@ _decoder = msgspec.msgpack.Decoder(Head)
 def encode(head: Head, content: bytes) -> bytes:
     """The bytes of an entry.
 
-    >>> entry = encode(Head(VERSION, 7, 1, 0, (Share(0, 3, 1, 5, select([0])),)), frames.frame(4, b""))
+    >>> entry = encode(Head(VERSION, 7, 1, 0, (Share(0, 3, 1, 5, select([0])),)), bytes.fromhex("00 00 00 01 04"))
     >>> decode(entry).head.shares[0].first
     3
     """

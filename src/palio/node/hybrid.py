@@ -17,7 +17,8 @@ def date_of(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
-def _microseconds(date: datetime) -> int:
+def microseconds_of(date: datetime) -> int:
+    """The same, the other way round."""
     return (date - _EPOCH) // _TICK
 
 
@@ -47,7 +48,7 @@ class HybridClock:
 
     def reserve(self, now: int) -> int:
         """The time in microseconds that :meth:`next` would give; as many after it as are then said to be used."""
-        return max(now, _microseconds(self.latest) + 1)
+        return max(now, microseconds_of(self.latest) + 1)
 
     def use(self, first: int, count: int) -> None:
         """The times from the first one, one after the other, are those of publications."""

@@ -3,16 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from palio.node.journal import Journal, Record
+from palio.node.watches import Watch
 from palio.routing.messages import Advertise, Control, Members, Message, Subscribe, begun
-from palio.routing.router import Profile
+from palio.routing.router import MONITORS, Profile
 
 if TYPE_CHECKING:
     from palio.node.node import Node
 
 _NOTHING = Profile((), ())
+
+
+class Kept(NamedTuple):
+    """What there is of an earlier life of a node."""
+
+    records: Iterable[Record]
+    tail: Iterable[tuple[int, bytes]]
+    """The end of the message log."""
+    first: int
+    """The position of the first entry that there is."""
+
+
+_OWN = ("party", "watch", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish")
+"""Kinds of records that count though data was lost."""
+
+
+def tail_from(records: Iterable[Record]) -> int:
+    """The position from which on entries of the message log are needed to make a node."""
+    positions: list[Any] = [key[1] for key, _ in records if key[0] == "sweep"]
+    return max(positions, default=0)
+
+
+def salvaged(known: Mapping[tuple[Any, ...], Any], life: int) -> dict[tuple[Any, ...], Any]:
+    """What counts in a new life of a server that has lost data.
+
+    Logs of parties are others from now on, because numbers may have been given that are not known here. Sequences
+    that were half found are given up.
+    """
+    found = {key: value for key, value in known.items() if key[0] in _OWN}
+    logs = [(key, value) for key, value in known.items() if key[0] == "mail"]
+    for place, (key, (number, _, keep)) in enumerate(logs):
+        found[key] = number, life + place, keep
+    for key in known:
+        if key[0] == "pattern" and isinstance(key[1], str) and key[1] != MONITORS:
+            found[key] = Watch(key[1], key[2], 0).state()
+    if ("counters",) in known:
+        found["counters",] = 0, 0, known["counters",][2]
+    return found
 
 
 class Keeping:
@@ -23,7 +63,7 @@ class Keeping:
 
     def __init__(self) -> None:
         self.journal = Journal()
-        self._counters: Any = None
+        self._counters: tuple[int, int, datetime] = (-1, -1, datetime.min.replace(tzinfo=UTC))
         self._waves: dict[int, Any] = {}
         self._members: dict[str, None] = {}
         self._waiting: tuple[str, ...] = ()
@@ -63,10 +103,9 @@ class Keeping:
 
     def finish(self, node: Node) -> tuple[Record, ...]:
         """All that has changed since the last call."""
-        counters = node.publishing.count, node.router.membership.latest, node.publishing.clock.latest
-        if counters != self._counters:
-            self._counters = counters
-            self.journal.put(("counters",), counters)
+        self._keep_counters(node)
+        for party, key, since in node.keys.changes():
+            self.journal.put(("key", party, key), since)
         for peer in self._members:
             known = node.router.membership.links().get(peer)
             self.journal.put(("members", peer), known)
@@ -78,8 +117,8 @@ class Keeping:
             if waiting != self._waiting:
                 self._waiting = waiting
                 self.journal.put(("waiting",), waiting or None)
-        for key, value in {**node.telling.records(), **node.neighbours.compression.records()}.items():
-            self.journal.put(key, value)
+        for about, value in {**node.telling.records(), **node.neighbours.compression.records()}.items():
+            self.journal.put(about, value)
         waves = node.waves.kept()
         for number in [number for number in self._waves if number not in waves]:
             self.journal.delete(("wave", number))
@@ -90,9 +129,26 @@ class Keeping:
         node.links.keep()
         return self.journal.take()
 
-    def restore(self, node: Node, records: Iterable[Record], now: int) -> None:
-        """Make a new node what it was when the records were written."""
-        known: dict[tuple[Any, ...], Any] = {key: value for key, value in records if value is not None}
+    def _keep_counters(self, node: Node) -> None:
+        """Numbers and times of publications are written ahead, so that most need not be."""
+        count, latest, time = node.publishing.count, node.router.membership.latest, node.publishing.clock.latest
+        known = self._counters
+        if count > known[0] or latest != known[1] or time > known[2]:
+            reserve = node.settings.reserve
+            ahead = max(known[0], count if count <= known[0] else count + reserve)
+            time = max(known[2], time if time <= known[2] else time + timedelta(microseconds=reserve))
+            self._counters = ahead, latest, time
+            self.journal.put(("counters",), self._counters)
+
+    def restore(self, node: Node, kept: Kept, now: int) -> None:
+        """Make a new node what it was when the records were written.
+
+        If they are of another incarnation, data was lost: then what parties hold counts, and their logs, but nothing
+        that was agreed with neighbours.
+        """
+        life = node.settings.incarnation
+        found: dict[tuple[Any, ...], Any] = {key: value for key, value in kept.records if value is not None}
+        known = found if found.get(("life",), life) == life else salvaged(found, life)
         self._counters = known.get(("counters",), (0, 0, node.publishing.clock.latest))
         node.publishing.count, latest, node.publishing.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
@@ -111,11 +167,16 @@ class Keeping:
         for key, value in known.items():
             if key[0] == "seen":
                 node.seen.restore(key[1], key[2], value)
-        if node.mail is not None:
-            numbers = [(key[1], value) for key, value in known.items() if key[0] == "mail" and len(key) == 2]
-            kept = [(key[1], key[2], value) for key, value in known.items() if key[0] == "mail" and len(key) == 3]
-            node.mail.restore(numbers, kept)
+        node.logs.restore(known, kept.tail, kept.first)
+        for log in node.logs:
+            node.router.board.log(log.name)
         self.journal.take()
+        if found.get(("life",)) != life:
+            self.journal.put(("life",), life)
+            for changed in found.keys() | known.keys() if known is not found else ():
+                self.journal.put(changed, known.get(changed))
+        node.keys.restore((key[1], key[2], value) for key, value in known.items() if key[0] == "key")
+        node.reading.begin(now)
 
     @staticmethod
     def _restore_tables(node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:

@@ -11,19 +11,24 @@ import msgspec
 from palio.codec import frames, msgpack
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.ports import Down, Event, Received, Refused, Up
-from palio.model import Notification, Trace
+from palio.model import Mode, Notification
 from palio.node import ports
-from palio.node.admission import NotAdvertisedError, NotAllowedError
+from palio.node.acceptances import Acceptances
+from palio.node.admission import FullDiskError, NoStoreError, NotAdvertisedError, NotAllowedError
 from palio.node.delegation import Delegating
-from palio.node.journal import Record
-from palio.node.keeping import Keeping
-from palio.node.mail import Mail
+from palio.node.hybrid import date_of
+from palio.node.journal import Journal, Record
+from palio.node.keeping import Keeping, Kept
+from palio.node.keys import Keys
+from palio.node.logs import Logs
 from palio.node.monitors import Monitors
 from palio.node.neighbours import Neighbours
 from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
+    DeliverBlock,
     DeliverSequence,
+    Fetch,
     FromPeer,
     Input,
     LinkDown,
@@ -35,9 +40,11 @@ from palio.node.ports import (
     PublishBlock,
     Reply,
     Request,
+    Rest,
     Send,
 )
 from palio.node.publishing import Publishing
+from palio.node.reading import Reading
 from palio.node.requests import Requests
 from palio.node.seen import Seen
 from palio.node.settings import NodeSettings, check_settings
@@ -75,7 +82,19 @@ class Node:
     first notification that comes after it, so that nothing overtakes anything. ``now`` is in microseconds.
     """
 
-    def __init__(self, settings: NodeSettings, records: Iterable[Record] = (), now: int = 0) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        records: Iterable[Record] = (),
+        now: int = 0,
+        tail: Iterable[tuple[int, bytes]] = (),
+        first: int = 0,
+    ) -> None:
+        """Make a node, with what was kept of an earlier life: records, and the end of the message log.
+
+        ``tail`` are the entries from :func:`~palio.node.keeping.tail_from` on, ``first`` is the position of the first
+        entry that there is.
+        """
         check_settings(settings)
         self.settings = settings
         self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.incarnation)
@@ -85,7 +104,10 @@ class Node:
         self.outlooks = Outlooks(self.router)
         self.neighbours = Neighbours(settings, self.router, journal)
         self.links = self.neighbours.links
-        self.mail = Mail(journal) if journal is not None else None
+        self.logs = Logs(settings.log, settings.incarnation, journal or Journal(), self._emit)
+        self.reading = Reading(self.logs, journal or Journal(), self._emit)
+        self.keys = Keys(settings.log.keys, settings.log.key_age)
+        self._acceptances = Acceptances()
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
         self.publishing = Publishing(settings, self.router)
@@ -93,15 +115,24 @@ class Node:
         self.seen = Seen(settings.server, settings.incarnation)
         self.waves: Waves[_Asked | _Passed] = Waves()
         self._outputs: list[Output] = []
-        self._held: deque[tuple[int, list[Output]]] = deque()
-        """What waits until records are on disk, by their tokens."""
+        self._held: deque[tuple[int, int, list[Output]]] = deque()
+        """What waits until records are on disk, by their tokens; and how long the log is then."""
+        self.held_bytes = 0
+        """About how much that is."""
         self._released: list[Output] = []
+        self._at_once: list[Output] = []
+        """What does not wait: it is for the driver alone."""
+        self._is_pressing = False
+        """Whether somebody waits until what has changed is on disk."""
+        self._has_room = self._has_space = True
+        self.expired = 0
+        """Notifications that were worth nothing any more when they came."""
         self._token = 0
         self._has_news = False
         """Whether the neighbours may have to be told something."""
         self._now = now
         if self._keeping:
-            self._keeping.restore(self, records, now)
+            self._keeping.restore(self, Kept(records, tail, first), now)
             self._has_news = bool(self.monitors.moved)  # with other settings than before they may belong elsewhere
         self.deadline = self._earliest(self.monitors.deadline)
         """When :meth:`handle` must be called again at the latest, with or without input."""
@@ -115,6 +146,9 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
+        for party in self.reading.overdue(now):
+            self._has_news = self._is_pressing = True
+            self.requests.perform(party, ports.Leave())
         due = self.monitors.deadline
         if due is not None and due <= now:
             self._deliver_sequences(self.monitors.release(now))
@@ -125,51 +159,84 @@ class Node:
             while self._has_news:
                 self._tell()
             due = self.monitors.deadline
+        entries = self.logs.finish(now)
+        self.reading.send(now)
         outputs, self._outputs = self._outputs, []
         for prospect in self.outlooks.news():
             outputs.append(Outlook(*prospect))
         for peer, frame in self.links.frames(now):
             outputs.append(Send(peer, frame))
         self.deadline = self._earliest(due)
-        return outputs if self._keeping is None else self._hold(self._keeping, outputs)
+        if self._keeping is not None:
+            return self._hold(self._keeping, outputs, entries)
+        at_once, self._at_once = self._at_once, []
+        return at_once + outputs
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
         deadline = self.links.deadline
-        for other in (due, self.telling.deadline, self.neighbours.deadline):
+        for other in (due, self.telling.deadline, self.neighbours.deadline, self.reading.deadline):
             if other is not None and (deadline is None or other < deadline):
                 deadline = other
         return deadline
 
-    def _hold(self, keeping: Keeping, outputs: list[Output]) -> list[Output]:
-        """Write first what the outputs depend on; what depends on nothing new still waits for what is before it."""
-        released, self._released = self._released, []
-        records = keeping.finish(self)
-        if records:
-            self._token += 1
-            self._held.append((self._token, outputs))
-            return [*released, Persist(self._token, records)]
-        if self._held:
-            self._held[-1][1].extend(outputs)
-            return released
-        return released + outputs
+    def _hold(self, keeping: Keeping, outputs: list[Output], entries: tuple[tuple[int, bytes], ...]) -> list[Output]:
+        """Write first what the outputs depend on; what depends on nothing new still waits for what is before it.
 
-    def _persisted(self, token: int) -> None:
+        Answers to publishers wait for as much as they were promised.
+        """
+        said, self._at_once, self._released = self._at_once + self._released, [], []
+        trim = self.logs.trim(self._now)
+        records = keeping.finish(self)
+        is_pressing, self._is_pressing = self._is_pressing, False
+        if records or entries or trim is not None:
+            self._token += 1
+            self._held.append((self._token, self.logs.position, outputs))
+            self.held_bytes += _size_of(outputs)
+            said.append(Persist(self._token, records, entries, trim, is_pressing))
+        elif self._held:
+            self._held[-1][2].extend(outputs)
+            self.held_bytes += _size_of(outputs)
+        else:
+            said += outputs
+        said += self._acceptances.due(self._token)
+        return said
+
+    def _persisted(self, token: int, *, is_synced: bool) -> None:
+        if not is_synced:
+            self._released += self._acceptances.written(token)
+            return
         while self._held and self._held[0][0] <= token:
-            self._released += self._held.popleft()[1]
+            _, position, outputs = self._held.popleft()
+            self.logs.recent.persisted(position)
+            self._released += outputs
+            self.held_bytes -= _size_of(outputs)
+        self._released += self._acceptances.synced(token)
+
+    def _emit(self, output: Output) -> None:
+        (self._at_once if isinstance(output, Fetch) else self._outputs).append(output)
+
+    def _answer(self, answer: AcceptedUpTo | Reply) -> None:
+        """Tell a publisher something, as soon as it holds."""
+        if self._keeping is None:
+            self._outputs.append(answer)
+        else:
+            self._acceptances.add(answer)
 
     def _take(self, given: Input) -> None:
         if isinstance(given, FromPeer):
+            self._is_pressing = True
             try:
                 events = self.links.receive(given.peer, given.frame, self._now)
             except PeerError as error:
                 events = self._give_up(given.peer, error)
             if events:
                 self._happened(events)
-        elif isinstance(given, Request):
-            self._request(given)
         elif isinstance(given, PublishBlock):
             self._publish_block(given)
+        elif isinstance(given, Request):
+            self._is_pressing = True
+            self._request(given)
         else:
             self._take_other(given)
 
@@ -177,12 +244,33 @@ class Node:
         match given:
             case ports.PublishWith():
                 self._publish_with(given)
-            case ports.Persisted(token):
-                self._persisted(token)
-            case ports.Attach() | ports.Acknowledge():
-                self._fetch(given)
+            case ports.Persisted(token, is_synced):
+                self._persisted(token, is_synced=is_synced)
+            case ports.Fetched(token, entries):
+                self.reading.fetched(token, entries, self._now)
             case ports.Room(is_there):
-                self.links.room(self._now, is_there=is_there)
+                self._has_room = is_there
+                self.links.room(self._now, is_there=is_there and self._has_space)
+            case ports.Space(is_there):
+                self._has_space = is_there
+                self.links.room(self._now, is_there=is_there and self._has_room)
+            case ports.Archived(position):
+                self.logs.note_archived(position)
+            case _:
+                self._is_pressing = True
+                self._take_party_or_link(given)
+
+    def _take_party_or_link(self, given: Input) -> None:
+        match given:
+            case ports.Attach(party, keep):
+                self.outlooks.repeat(party)
+                if keep is not None and self._keeping is not None:
+                    self.reading.attach(given, keep, self._now)
+                    self.router.board.log(party)
+            case ports.Detach(party, reading):
+                self.reading.detach(party, reading, self._now)
+            case ports.Acknowledge(party, number, reading):
+                self.reading.acknowledge(party, number, reading)
             case ports.Connect() | ports.Disconnect() | ports.Doubt() | ports.Lost():
                 self._link(given)
 
@@ -191,6 +279,11 @@ class Node:
     def _request(self, request: Request) -> None:
         asker = request.party if request.by is None else request.by
         try:
+            if isinstance(request.operation, ports.Reject):
+                delivery, reason = request.operation.delivery, request.operation.reason
+                answer = Reply(asker, request.number)
+                self.reading.reject(request.party, delivery, reason, self._now, lambda: self._outputs.append(answer))
+                return
             waits = self._perform(request)
         except PalioError as error:
             self._outputs.append(Reply(asker, request.number, error.with_traceback(None)))
@@ -205,9 +298,18 @@ class Node:
         party, operation = request.party, request.operation
         if request.by is not None and request.by != party:
             self._check_right(request.by, party)
-        if isinstance(operation, ports.Publish):
-            self._publish(party, operation.notification, operation.trace)
-            return False
+        match operation:
+            case ports.Publish(notification, trace):
+                self._check_space()
+                options = frames.Options() if trace is None else frames.Options(trace=str(trace))
+                self._publish(party, notification, options)
+                return False
+            case ports.Replay():
+                self.reading.replay(party, operation)
+                return False
+            case ports.Letters():
+                self.reading.letters(party, operation, self._now)
+                return False
         self._has_news = True
         return self.requests.perform(party, operation)
 
@@ -215,62 +317,77 @@ class Node:
         if party not in self.settings.may_act_for.get(actor, ()):
             raise NotAllowedError(f"{brief(actor)} may not act for {brief(party)}")
 
-    def _publish(self, party: str, notification: Notification, trace: Trace | None = None) -> None:
+    def _check_space(self) -> None:
+        if not self._has_space:
+            raise FullDiskError("there is no room on the server's disk; it goes on delivering what it has")
+
+    def _mode(self, wish: Mode | None) -> Mode:
+        """What acceptance is going to promise."""
+        if self._keeping is None:
+            if wish not in (None, Mode.MEMORY):
+                raise NoStoreError(f"mode: {wish.value}; this server has no store, and offers memory only")
+            return Mode.MEMORY
+        mode = self.settings.mode if wish is None else wish
+        self._is_pressing |= mode is Mode.SYNCED
+        return mode
+
+    def _publish(self, party: str, notification: Notification, options: frames.Options) -> None:
         if self.settings.guard and not self.router.announces(party, notification):
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
-        self._forward(self.publishing.accept(party, notification, self._now, trace), None)
+        if options.key is not None and not self.keys.is_new(party, options.key, self._now):
+            return
+        try:
+            message = self.publishing.accept(party, notification, self._now, options)
+        except PalioError:
+            if options.key is not None:
+                self.keys.take_back(party, options.key)
+            raise
+        self._forward(message, None)
 
     def _publish_with(self, given: ports.PublishWith) -> None:
         """The same as a block of one."""
         number, packed, document = frames.published_with(given.content)
+        mode = Mode.MEMORY
         try:
+            self._check_space()
             options = frames.options_of(packed)
-            trace = None if options.trace is None else frames.trace_of(options.trace)
+            mode = self._mode(options.mode or given.mode)
             notification = msgpack.decode(Notification, document, self.settings.limits)
-            self._publish(given.party, notification, trace)
+            self._publish(given.party, notification, options)
         except PalioError as error:
-            self._outputs.append(Reply(given.party, number, error))
+            self._answer(Reply(given.party, number, error.with_traceback(None), given.source))
         if number:
-            self._outputs.append(AcceptedUpTo(given.party, number))
+            self._answer(AcceptedUpTo(given.party, number, mode, given.source))
 
     def _publish_block(self, block: PublishBlock) -> None:
         """The same as publishing one after the other."""
-        if self.settings.guard or self._keeping:
+        if self.settings.guard or not self._has_space:
             self._publish_one_by_one(block)
             return
         if self._has_news:
             self._tell()
-        published = self.publishing.accept_block(block, self._now)
-        self._outputs += published.deliveries
-        for message in published.elsewhere:
+        done, elsewhere, rest = self.publishing.accept_block(block, self._now, is_logged=self.settings.log.everything)
+        self.logs.deliver_block(done, self._now)
+        for message in elsewhere:
             self._forward(message, None, to_parties=False)
-        self._outputs += published.answers
+        for number, problem in done.refused:
+            self._answer(Reply(block.party, number, problem, block.source))
+        if done.last_number:
+            self._answer(AcceptedUpTo(block.party, done.last_number, self._mode(block.mode), block.source))
+        if rest is not None:
+            self._at_once.append(Rest(rest))
 
     def _publish_one_by_one(self, block: PublishBlock) -> None:
         last = 0
         for number, body in frames.publications_of(block.frames):
             last = max(last, number)
             try:
-                self._publish(block.party, msgpack.decode(Notification, body, self.settings.limits))
+                self._check_space()
+                self._publish(block.party, msgpack.decode(Notification, body, self.settings.limits), frames.Options())
             except PalioError as error:
-                self._outputs.append(Reply(block.party, number, error.with_traceback(None)))
+                self._answer(Reply(block.party, number, error.with_traceback(None), block.source))
         if last:
-            self._outputs.append(AcceptedUpTo(block.party, last))
-
-    def _fetch(self, given: ports.Attach | ports.Acknowledge) -> None:
-        if isinstance(given, ports.Attach):
-            self.outlooks.repeat(given.party)
-        if self.mail is None:
-            return
-        if isinstance(given, ports.Acknowledge):
-            self.mail.acknowledge(given.party, given.number)
-            return
-        party = given.party
-        for number, each in self.mail.kept(party):
-            if isinstance(each, Found):
-                self._outputs.append(DeliverSequence(*each, number))
-            else:
-                self._outputs.append(Deliver((party,), each, (number,)))
+            self._answer(AcceptedUpTo(block.party, last, self._mode(block.mode), block.source))
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
@@ -429,10 +546,13 @@ class Node:
         if passed is None:
             return
         notification = passed.notification
+        expires = notification.envelope.expires if notification.envelope is not None else None
+        if expires is not None and expires <= date_of(self._now):
+            self.expired += 1
+            return
         route = self.router.route(passed, source)
-        if route.parties and to_parties:
-            numbers = self.mail.add(route.parties, notification) if self.mail is not None else ()
-            self._outputs.append(Deliver(route.parties, notification, numbers))
+        if to_parties:
+            self._deliver(route.parties, notification, is_own=source is None)
         if route.met:
             self._deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
         if self.monitors.has_elements:
@@ -448,10 +568,21 @@ class Node:
             self._send(peer, (msgspec.structs.replace(message, tags=taken.get(peer, ())),))
         self._talk_of_patterns()
 
+    def _deliver(self, parties: tuple[str, ...], notification: Notification, *, is_own: bool) -> None:
+        """A notification is for parties of this server; those that are durable get it through their logs."""
+        durable = [party for party in parties if party in self.logs] if self.logs else []
+        if durable or (is_own and self.settings.log.everything):
+            self.logs.deliver(durable, notification, self._now)
+            parties = tuple(party for party in parties if party not in self.logs)
+        if parties:
+            self._outputs.append(Deliver(parties, notification))
+
     def _deliver_sequences(self, found: Iterable[Found]) -> None:
         for each in found:
-            number = self.mail.add((each.party,), each)[0] if self.mail is not None else None
-            self._outputs.append(DeliverSequence(*each, number))
+            if each.party in self.logs:
+                self.logs.deliver_sequence(each, self._now)
+            else:
+                self._outputs.append(DeliverSequence(*each))
 
     def _spread(self, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
@@ -486,3 +617,8 @@ class Node:
                 case _Passed(peer, token):
                     self._tell(pressing=True)  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])
+
+
+def _size_of(outputs: Iterable[Output]) -> int:
+    """About how much memory outputs take: deliveries are the most of it."""
+    return sum(len(each.frames) for each in outputs if isinstance(each, DeliverBlock))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from palio.errors import PalioError
 from palio.link.frames import Frame
 from palio.model import Advertisement, Filter, Mode, Notification, Pattern, Trace
 from palio.node.journal import Record
+from palio.node.party_log import Keep
 from palio.routing.router import Role
 
 
@@ -70,7 +73,31 @@ class Leave(Input, frozen=True, gc=False):
     """A party goes for good, with all that it wants, offers and has not fetched."""
 
 
-Operation = Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Watch | Unwatch | Leave
+class Replay(Input, frozen=True, gc=False):
+    """A durable party wants deliveries once more: from a number or a time on, or the last ones."""
+
+    first: int = -1
+    since: datetime | None = None
+    last: int = -1
+
+
+class Reject(Input, frozen=True, gc=False):
+    """A durable party cannot do anything with its first delivery that is not acknowledged: it is a dead letter now."""
+
+    delivery: int
+    reason: str
+
+
+class Letters(Input, frozen=True, gc=False):
+    """A durable party wants dead letters delivered again (``requeue``), or forgotten (``discard``)."""
+
+    action: str
+    letters: tuple[int, ...]
+
+
+Operation = (
+    Subscribe | Unsubscribe | Advertise | Unadvertise | Publish | Watch | Unwatch | Leave | Replay | Reject | Letters
+)
 
 
 class Request(Input, frozen=True, gc=False):
@@ -89,7 +116,9 @@ class PublishBlock(Input, frozen=True, gc=False):
     party: str
     frames: bytes
     mode: Mode | None = None
-    """What acceptance is to promise; by default as much as this server can."""
+    """What acceptance is to promise; by default what this server is told to."""
+    source: int = 0
+    """A name of the connection over which they came; answers are for that one."""
 
 
 class PublishWith(Input, frozen=True, gc=False):
@@ -100,6 +129,7 @@ class PublishWith(Input, frozen=True, gc=False):
     """Of its frame."""
     mode: Mode | None = None
     """As in :class:`PublishBlock`; the options may say another one."""
+    source: int = 0
 
 
 class Connect(Input, frozen=True, gc=False):
@@ -143,25 +173,61 @@ class FromPeer(Input, frozen=True, gc=False):
 
 
 class Attach(Input, frozen=True, gc=False):
-    """A party is here (again): send it what it has not acknowledged.
+    """A party is here (again). A durable one reads its log from now on; it has none before it says what to keep.
 
     Before that, what a node has for a party that is not here need not be passed on.
     """
 
     party: str
+    keep: Keep | None = None
+    """The bounds of the log of a durable party; zero for what is usual."""
+    reading: int = 0
+    """A name for this time: what is for an earlier reader of the log is not for this one."""
+    log: int = 0
+    """Which log the party knows."""
+    after: int = -1
+    """The number of the last delivery that it has got, if it knows."""
+
+
+class Detach(Input, frozen=True, gc=False):
+    """A durable party has gone."""
+
+    party: str
+    reading: int
 
 
 class Acknowledge(Input, frozen=True, gc=False):
-    """A party has got all deliveries up to a number."""
+    """A durable party has done with all deliveries up to a number."""
 
     party: str
     number: int
+    reading: int = 0
+
+
+class Fetched(Input, frozen=True, gc=False):
+    """Entries of the log that :class:`Fetch` asked for, as many as were reasonable; damaged ones are empty."""
+
+    token: int
+    entries: tuple[tuple[int, bytes], ...]
+
+
+class Space(Input, frozen=True, gc=False):
+    """Whether there is room on the disk for more; if not, nothing is published that had to be written."""
+
+    is_there: bool
+
+
+class Archived(Input, frozen=True, gc=False):
+    """All entries of the log before a position are archived."""
+
+    position: int
 
 
 class Persisted(Input, frozen=True, gc=False):
-    """What :class:`Persist` asked for is on disk."""
+    """What :class:`Persist` asked for is written, and perhaps on disk."""
 
     token: int
+    is_synced: bool = True
 
 
 class Output(msgspec.Struct, frozen=True, gc=False):
@@ -181,7 +247,9 @@ class Deliver(Output, frozen=True, gc=False):
     parties: tuple[str, ...]
     notification: Notification
     numbers: tuple[int, ...] = ()
-    """The number of the delivery for each party, where deliveries are kept until they are acknowledged."""
+    """If the parties are durable: the number of the delivery for each."""
+    readings: tuple[int, ...] = ()
+    """And for which readers of their logs it is."""
 
 
 class DeliverBlock(Output, frozen=True, gc=False):
@@ -190,6 +258,42 @@ class DeliverBlock(Output, frozen=True, gc=False):
     party: str
     frames: bytes
     count: int
+    first: int | None = None
+    """If the party is durable: the number of the first one."""
+    reading: int = 0
+
+
+class Position(Output, frozen=True, gc=False):
+    """What a durable party gets next has this number."""
+
+    party: str
+    reading: int
+    log: int
+    """The identity of its log."""
+    first: int
+    repeated: int
+    """Lower numbers may have been delivered before."""
+    dropped: int
+    """So many deliveries have fallen out because there were too many."""
+    expired: int
+    """So many because they were too old."""
+
+
+class Acknowledged(Output, frozen=True, gc=False):
+    """It will not be forgotten that a durable party has got all deliveries up to a number."""
+
+    party: str
+    reading: int
+    number: int
+
+
+class Fetch(Output, frozen=True, gc=False):
+    """Read entries of the log from a position on and before an end, of so many bytes at most, but one at least."""
+
+    token: int
+    position: int
+    end: int
+    bytes: int
 
 
 class Rest(Output, frozen=True, gc=False):
@@ -205,6 +309,8 @@ class AcceptedUpTo(Output, frozen=True, gc=False):
     number: int
     mode: Mode = Mode.MEMORY
     """What that promises."""
+    source: int = 0
+    """The connection over which they came."""
 
 
 class DeliverSequence(Output, frozen=True, gc=False):
@@ -214,7 +320,8 @@ class DeliverSequence(Output, frozen=True, gc=False):
     pattern: Pattern
     notifications: tuple[Notification, ...]
     number: int | None = None
-    """Of the delivery, where deliveries are kept; plain deliveries and sequences are numbered together."""
+    """Of the delivery, if the party is durable; plain deliveries and sequences are numbered together."""
+    reading: int = 0
 
 
 class Persist(Output, frozen=True):
@@ -225,6 +332,12 @@ class Persist(Output, frozen=True):
 
     token: int
     records: tuple[Record, ...]
+    entries: tuple[tuple[int, bytes], ...] = ()
+    """What is added to the message log, with positions."""
+    trim: int | None = None
+    """Entries of the log before this position are not needed any more."""
+    is_pressing: bool = True
+    """Whether it has to be on disk soon: somebody waits for that, and not only for its being written."""
 
 
 class Reply(Output, frozen=True, gc=True):
@@ -236,6 +349,8 @@ class Reply(Output, frozen=True, gc=True):
     party: str
     number: int
     problem: PalioError | None = None
+    source: int = 0
+    """Of a publication: the connection over which it came."""
 
 
 class Outlook(Output, frozen=True):

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from palio.codec import msgpack
-from palio.model import Notification, Trace
+from palio.codec.frames import Options, trace_of
+from palio.model import Notification
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission
 from palio.node.hybrid import HybridClock, date_of
-from palio.node.ports import AcceptedUpTo, DeliverBlock, Output, PublishBlock, Reply, Rest
+from palio.node.ports import PublishBlock
 from palio.node.settings import NodeSettings
+from palio.routing.board import Dispatched
 from palio.routing.messages import Publish
 from palio.routing.router import Router
+
+_NO_OPTIONS = Options()
 
 
 class Published(NamedTuple):
     """What becomes of a block."""
 
-    deliveries: list[Output]
+    done: Dispatched
     elsewhere: list[Publish]
     """What is wanted by others than parties of this server."""
-    answers: list[Output]
+    rest: PublishBlock | None
+    """What was not handled."""
 
 
 class Publishing:
@@ -36,21 +43,25 @@ class Publishing:
         self.count = 0
         """How many notifications this server has accepted, in this incarnation."""
 
-    def accept(self, party: str, notification: Notification, now: int, trace: Trace | None = None) -> Publish:
+    def accept(self, party: str, notification: Notification, now: int, options: Options = _NO_OPTIONS) -> Publish:
         """A notification that a party publishes, as it goes on its way."""
         admission.check_size(notification, self._limits)
+        trace = None if options.trace is None else trace_of(options.trace)
         id = NotificationId(self._server, self._incarnation, self.count)
         self.count += 1
         published = self.clock.next(now)
-        envelope = Envelope(id, published, party) if trace is None else Envelope(id, published, party, trace=trace)
+        if options is _NO_OPTIONS:
+            return Publish(notification.with_envelope(Envelope(id, published, party)))
+        envelope = Envelope(id, published, party, options.expires, options.key, trace)
         return Publish(notification.with_envelope(envelope))
 
-    def accept_block(self, block: PublishBlock, now: int) -> Published:
-        """Many of them; what parties want is ready to be delivered."""
+    def accept_block(self, block: PublishBlock, now: int, *, is_logged: bool) -> Published:
+        """Many of them; what parties want is ready to be delivered. All are logged, or what is for some parties."""
         party, frames = block.party, block.frames
         first, published = NotificationId(self._server, self._incarnation, self.count), self.clock.reserve(now)
+        goes_on = self._router.passes_everything_on
         done = self._router.board.dispatch(
-            frames, first, published, party, goes_on=self._router.passes_everything_on, limits=self._limits
+            frames, first, published, party, goes_on=goes_on, is_logged=is_logged, limits=self._limits
         )
         self.count += done.accepted
         self.clock.use(published, done.accepted)
@@ -59,9 +70,5 @@ class Publishing:
             notification = msgpack.decode(Notification, frames[other.offset : other.offset + other.size], self._limits)
             id = NotificationId(self._server, self._incarnation, other.sequence)
             elsewhere.append(Publish(notification.with_envelope(Envelope(id, date_of(other.published), party))))
-        answers: list[Output] = [Reply(party, number, problem) for number, problem in done.refused]
-        if done.last_number:
-            answers.append(AcceptedUpTo(party, done.last_number))
-        if done.consumed < len(frames):
-            answers.append(Rest(PublishBlock(party, frames[done.consumed :])))
-        return Published([DeliverBlock(*each) for each in done.deliveries], elsewhere, answers)
+        left = frames[done.consumed :]
+        return Published(done, elsewhere, msgspec.structs.replace(block, frames=left) if left else None)

@@ -100,8 +100,8 @@ class Requests:
         ]
         for operation in operations:
             self.perform(party, operation)
-        if node.mail is not None:
-            node.mail.forget(party)
+        node.logs.end(party)
+        node.router.board.log(party, is_logged=False)
 
     def _keep(self, party: str) -> None:
         if self._keeping:

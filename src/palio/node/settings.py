@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.link.session import LinkSettings
+from palio.model import Mode
 from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.node.logs import LogSettings
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
 from palio.routing.telling import TellingSettings
@@ -60,6 +62,12 @@ class NodeSettings(NamedTuple):
     """Whether, and how far, several filters or advertisements that one neighbour has told count as one here."""
     durable: bool = False
     """Whether all survives that was acknowledged: nothing goes out before what it depends on is on disk."""
+    log: LogSettings = LogSettings()
+    """How what is for durable parties is kept."""
+    mode: Mode = Mode.SYNCED
+    """What acceptance of a publication promises if its publisher does not say; without a disk it is always memory."""
+    reserve: int = 1_000_000
+    """So many numbers of publications, and microseconds of their times, are written ahead: then not each is."""
 
 
 def check_settings(settings: NodeSettings) -> None:

@@ -35,11 +35,14 @@ class Dispatched(NamedTuple):
     """How many publications were, each with the next sequence number and a time that is a microsecond later."""
     last_number: int
     """The highest number that a publication has; zero if none wants an answer."""
-    deliveries: list[tuple[str, bytes, int]]
-    """For each party that gets something: frames, and how many."""
+    deliveries: list[tuple[str, bytes, int, bytes]]
+    """For each party that gets something: frames, and how many; and, if they are logged, which of the log's."""
     others: list[Other]
     refused: list[tuple[int, PalioError]]
     """The numbers of publications that are none, and why."""
+    log: bytes
+    """The frames of what is logged, each once."""
+    log_count: int
 
 
 class Board:
@@ -52,11 +55,11 @@ class Board:
     >>> board.add(index.add(Filter.parse("x > 3")), "eva")
     >>> block = frames.publish(Notification(x=5), 1) + frames.publish(Notification(x=1), 2)
     >>> done = board.dispatch(block, NotificationId("milan", 0, 7), 1_000_000, "adam")
-    >>> done.accepted, [(party, count) for party, _, count in done.deliveries]
+    >>> done.accepted, [(party, count) for party, _, count, _ in done.deliveries]
     (2, [('eva', 1)])
     """
 
-    __slots__ = ("_board", "_held", "_limits", "_names", "_numbers", "_unused", "_words")
+    __slots__ = ("_board", "_held", "_limits", "_logged", "_names", "_numbers", "_unused", "_words")
 
     def __init__(self, index: FilterIndex) -> None:
         self._board = _core.Board(index._core)
@@ -66,6 +69,7 @@ class Board:
         self._held: list[int] = []
         """How many filters each holds."""
         self._unused: list[int] = []
+        self._logged: set[str] = set()
         self._limits: Limits | None = None
         """Those of the last block, and in the form in which they are compared."""
         self._words: tuple[int, int, int, int, int] = _words(DEFAULT_LIMITS)
@@ -79,6 +83,8 @@ class Board:
                 self._names.append(party)
                 self._held.append(0)
             self._names[number] = party
+            if self._logged:
+                self._board.set_logged(number, party in self._logged)
         self._held[number] += 1
         self._board.add(slot, number)
 
@@ -90,6 +96,13 @@ class Board:
         if not self._held[number]:
             del self._numbers[party]
             self._unused.append(number)
+            self._board.set_logged(number, False)
+
+    def log(self, party: str, *, is_logged: bool = True) -> None:
+        """Whether deliveries to a party are logged."""
+        (self._logged.add if is_logged else self._logged.discard)(party)
+        if party in self._numbers:
+            self._board.set_logged(self._numbers[party], is_logged)
 
     def set_others(self, slot: int, has_others: bool) -> None:
         """Whether a filter has holders that are no parties: then what it matches is among the :class:`Other`."""
@@ -107,26 +120,30 @@ class Board:
         publisher: str,
         *,
         goes_on: bool = False,
+        is_logged: bool = False,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Dispatched:
         """Handle frames of publications by one publisher, the first of which gets this id and time.
 
-        ``goes_on`` says that all of them are wanted elsewhere, too.
+        ``goes_on`` says that all of them are wanted elsewhere, too; ``is_logged`` that all are logged, and not only
+        those for certain parties.
         """
         if limits is not self._limits:
             self._limits, self._words = limits, _words(limits)
-        consumed, accepted, last, deliveries, others, refused = self._board.dispatch(
-            block, first.origin, first.incarnation, first.sequence, published, publisher, goes_on, MOST_BYTES,
-            *self._words,
+        consumed, accepted, last, deliveries, others, refused, log, log_count = self._board.dispatch(
+            block, first.origin, first.incarnation, first.sequence, published, publisher, goes_on, is_logged,
+            MOST_BYTES, *self._words,
         )  # fmt: skip
         names = self._names
         return Dispatched(
             consumed,
             accepted,
             last,
-            [(names[number], frames, count) for number, frames, count in deliveries],
+            [(names[number], frames, count, selection) for number, frames, count, selection in deliveries],
             [Other(*each) for each in others],
             refused,
+            log,
+            log_count,
         )
 
 

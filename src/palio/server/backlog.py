@@ -31,6 +31,7 @@ class Backlog:
         self._is_crowded = False
         """Whether there are too many."""
         self._are_links_full = False
+        self._is_disk_behind = False
         self.pauses = 0
         self._paused: list[Connection] = []
         self._taken: dict[Connection, tuple[int, float]] = {}
@@ -41,7 +42,7 @@ class Backlog:
     @property
     def is_full(self) -> bool:
         """Whether publishers have to wait."""
-        return self._is_crowded or self._are_links_full
+        return self._is_crowded or self._are_links_full or self._is_disk_behind
 
     def note(self, connection: Connection, waiting: int) -> None:
         """So many bytes wait for a connection."""
@@ -63,6 +64,14 @@ class Backlog:
         if is_full:
             self._hold()
         self._are_links_full = is_full
+        self._go_on()
+
+    def disk(self, is_behind: bool) -> None:
+        """Whether too much waits for the disk; then neighbours have to wait, too."""
+        if is_behind:
+            self._hold()
+        self._is_disk_behind = is_behind
+        self._driver.give(ports.Room(not is_behind and not self._is_crowded))
         self._go_on()
 
     def _hold(self) -> None:
@@ -99,7 +108,7 @@ class Backlog:
             return
         self._is_crowded, self._timer = False, None
         self._taken.clear()
-        self._driver.give(ports.Room(is_there=True))
+        self._driver.give(ports.Room(not self._is_disk_behind))
         self._go_on()
 
     def _give_up(self) -> None:

@@ -22,6 +22,7 @@ from palio.node.settings import MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
 from palio.routing.router import Role
+from palio.server.store_config import Durable, StoreTable
 
 PREFIX = "PALIO_"
 """Of the names in the environment that say something else than the file; tables and keys are joined by ``__``."""
@@ -196,6 +197,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     connections: Connections = Connections()
     links: Links = Links()
     slow: Slow = Slow()
+    store: StoreTable | None = None
+    """What must survive; without it, nothing does."""
+    durable: Durable = Durable()
     http: Http | None = None
     log: Log = Log()
 
@@ -321,7 +325,8 @@ def _keys(cls: Any) -> str:
 _AT = re.compile(r" - at `\$\.?(.*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$")
 _TABLES: dict[str, type[msgspec.Struct]] = {
-    "": Config, "connections": Connections, "slow": Slow, "tls": Tls, "http": Http, "log": Log, "peers": Peer,
+    "": Config, "connections": Connections, "links": Links, "slow": Slow, "tls": Tls, "http": Http, "log": Log,
+    "peers": Peer, "store": StoreTable, "durable": Durable,
 }  # fmt: skip
 
 
@@ -352,7 +357,8 @@ def _placed(config: Config, folder: Path) -> Config:
         ca = str(folder / tls.client_ca) if tls.client_ca else ""
         tls = Tls(certificate=str(folder / tls.certificate), key=str(folder / tls.key), client_ca=ca)
     peers = tuple([replace(peer, ca=str(folder / peer.ca)) if peer.ca else peer for peer in config.peers])
-    return replace(config, tls=tls, peers=peers)
+    store = config.store and replace(config.store, path=str(folder / config.store.path))
+    return replace(config, tls=tls, peers=peers, store=store)
 
 
 # -- what does not go together -----------------------------------------------------------------------------------------

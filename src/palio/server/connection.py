@@ -11,7 +11,7 @@ from palio.codec import control, frames
 from palio.codec.control import Ask, Goodbye, Hello, Ping, Pong
 from palio.errors import DecodeError, PeerError
 from palio.link import wire
-from palio.model import Advertisement, Filter, Pattern
+from palio.model import Advertisement, Filter, Mode, Pattern
 from palio.node import ports
 from palio.server.errors import Code, RefusedError, code_of
 
@@ -29,6 +29,8 @@ _OPERATIONS: dict[str, tuple[Any, tuple[type, ...]]] = {
 """What a party can ask for, and of what."""
 _WAITING = ("subscribe", "advertise")
 _MOST_NUMBER = 2**32 - 1
+_MOST_REASON = 1_024
+"""Characters of the reason for which a delivery is rejected that are kept."""
 _serials = count(1)
 PEER_FRAME_BYTES = 64 << 20
 """What a server may send at once: a message of a link may hold many notifications."""
@@ -77,6 +79,11 @@ class Connection(asyncio.Protocol):
         self.received = 0
         self.delivered = 0
         """Bytes and deliveries, for those who look at what goes on."""
+        self.durable: control.Durable | None = None
+        """What it said of its log, if it is a durable party."""
+        self.mode: Mode | None = None
+        """What acceptance of its publications is to promise."""
+        self.next_number = -1
 
     # -- the transport's -----------------------------------------------------------------------------------------------
 
@@ -190,17 +197,24 @@ class Connection(asyncio.Protocol):
         elif kind == frames.PUBLISH and self.role == "party":
             if end - begin < frames.SHORTEST_PUBLISH:  # such a frame comes alone, never among others
                 raise RefusedError(Code.FRAME, "a publication that ends before its notification begins")
-            self._publish(ports.PublishBlock(self.name, data[begin:end]))
+            self._publish(ports.PublishBlock(self.name, data[begin:end], self.mode, self.serial))
         elif kind == frames.PUBLISH_WITH and self.role == "party":
             content = data[begin + frames.HEADER : end]
             frames.published_with(content)  # what does not end is no publication that could be refused
-            self._publish(ports.PublishWith(self.name, content))
+            self._publish(ports.PublishWith(self.name, content, self.mode, self.serial))
+        elif kind == frames.ACKNOWLEDGE and self.durable is not None:
+            self._acknowledged(frames.acknowledged(data[begin + frames.HEADER : end]))
         elif kind == frames.LINK and self.role == "server":
             frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.model_limits)
             self._server.driver.link_bytes += end - begin
             self._server.driver.give(ports.FromPeer(self.name, frame))
         else:
             self._controlled(control.decode(kind, data[begin + frames.HEADER : end]))
+
+    def _acknowledged(self, number: int) -> None:
+        if number >= self.next_number:
+            raise RefusedError(Code.FRAME, f"delivery {number} is acknowledged, and was never sent")
+        self._server.driver.give(ports.Acknowledge(self.name, number, self.serial))
 
     def _publish(self, given: ports.PublishBlock | ports.PublishWith) -> None:
         self._server.driver.give(given, self)
@@ -213,6 +227,7 @@ class Connection(asyncio.Protocol):
         hello = control.decode(kind, content)
         assert isinstance(hello, Hello)
         self.role, self.name = hello.role, hello.name
+        self.durable, self.mode = hello.durable, hello.mode
         self._stop_timer()
         self._server.admit(self, hello)
 
@@ -227,6 +242,8 @@ class Connection(asyncio.Protocol):
         match frame:
             case Ask() if self.role == "party":
                 self._asked(frame)
+            case control.Replay() | control.Reject() | control.Letters() if self.role == "party":
+                self._asked_of_log(frame)
             case Ping(number):
                 self.say(Pong(number))
             case Pong():
@@ -244,11 +261,24 @@ class Connection(asyncio.Protocol):
             case _:
                 raise RefusedError(Code.FRAME, f"a {type(frame).__name__} does not belong here")
 
+    def _asked_of_log(self, asked: control.Replay | control.Reject | control.Letters) -> None:
+        _check_number(asked.number)
+        match asked:
+            case control.Replay(_, first, since, last):
+                if since is not None and since.tzinfo is None:
+                    self.refuse(asked.number, Code.INVALID, "since: a time without a zone")
+                    return
+                operation: ports.Operation = ports.Replay(first, since, last)
+            case control.Reject(_, delivery, reason):
+                operation = ports.Reject(delivery, reason[:_MOST_REASON])
+            case control.Letters(_, action, letters):
+                operation = ports.Letters(action, letters)
+        self._server.driver.ask(self, asked.number, operation)
+
     def _asked(self, ask: Ask) -> None:
         if ask.operation not in _OPERATIONS:
             raise RefusedError(Code.FRAME, f"there is no operation {ask.operation!r:.40}")
-        if not 0 <= ask.number <= _MOST_NUMBER:
-            raise RefusedError(Code.FRAME, f"numbers of requests are from 0 to {_MOST_NUMBER:,}")
+        _check_number(ask.number)
         operation, subjects = _OPERATIONS[ask.operation]
         if ask.party not in ("", self.name):
             self.refuse(ask.number, Code.NOT_ALLOWED, "nobody may act for another party here")
@@ -384,3 +414,8 @@ class Connection(asyncio.Protocol):
         """End it without a word: it does not take any."""
         self.is_closing = True
         self._transport.abort()
+
+
+def _check_number(number: int) -> None:
+    if not 0 <= number <= _MOST_NUMBER:
+        raise RefusedError(Code.FRAME, f"numbers of requests are from 0 to {_MOST_NUMBER:,}")

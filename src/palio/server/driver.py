@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Protocol
 
 import msgspec
@@ -21,9 +22,11 @@ from palio.link.frames import Data, Frame
 from palio.node.node import Node
 from palio.node.ports import (
     AcceptedUpTo,
+    Acknowledged,
     Deliver,
     DeliverBlock,
     DeliverSequence,
+    Fetch,
     Input,
     LinkDown,
     LinkRefused,
@@ -31,6 +34,8 @@ from palio.node.ports import (
     Operation,
     Outlook,
     Output,
+    Persist,
+    Position,
     PublishBlock,
     PublishWith,
     Reply,
@@ -41,6 +46,7 @@ from palio.node.ports import (
 from palio.server.errors import code_of
 from palio.server.history import NOT_CONNECTED, SLOW, History, Loss, Turn
 from palio.server.metrics import Counts
+from palio.server.storage import Storage
 
 _NUMBERS = 1 << 32
 """Numbers of requests are below this, in one connection."""
@@ -61,6 +67,9 @@ class Connected(Protocol):
     """Whether it takes nothing that can do without."""
     is_closing: bool
     """Whether it takes nothing at all any more."""
+
+    next_number: int
+    """Of a durable party: the number of the next delivery."""
 
     def put(self, data: bytes) -> None:
         """Write something when this turn ends."""
@@ -94,6 +103,8 @@ class Driver:
         history_bytes: int = 0,
     ) -> None:
         self.node = node
+        self.storage: Storage | None = None
+        """Writes and reads what the node wants, if it is durable."""
         self._counts = counts
         self.parties: dict[str, Connected] = {}
         self.peers: dict[str, Connected] = {}
@@ -116,6 +127,9 @@ class Driver:
         self.congested: Callable[[bool], None] = lambda _: None
         """Told when too much waits for a neighbour, and when it does no longer."""
         self._is_congested = False
+        self.delayed: Callable[[bool], None] = lambda _: None
+        """Told when too much waits for the disk, and when it does no longer."""
+        self._is_delayed = False
         self._alarm: asyncio.TimerHandle | None = None
         self.history = History(history_bytes) if history_bytes else None
         self.link_bytes = 0
@@ -140,6 +154,11 @@ class Driver:
             self._plan()
             if self._is_alone and isinstance(given, PublishBlock):
                 self._turn()
+
+    def give_at_once(self, given: Input) -> None:
+        """Something has come in that others wait for."""
+        self._inbox.append((None, given))
+        self._turn()
 
     def ask(self, party: Connected, number: int, operation: Operation) -> None:
         """A party asks for something. The answer may come late, and is for this connection and no other."""
@@ -213,11 +232,16 @@ class Driver:
         self._handle(batch)
 
     def _look_at_links(self) -> None:
-        """Tell whether too much waits for a neighbour, if that has changed."""
+        """Tell whether too much waits for a neighbour or the disk, if that has changed."""
         is_full = self.node.links.is_full
         if is_full != self._is_congested:
             self._is_congested = is_full
             self.congested(is_full)
+        if self.storage is not None:
+            is_behind = self.storage.is_behind(self.node.held_bytes)
+            if is_behind != self._is_delayed:
+                self._is_delayed = is_behind
+                self.delayed(is_behind)
 
     def _note_who_is_behind(self) -> None:
         for party in [party for party in self._behind if party not in self._rests]:
@@ -271,19 +295,21 @@ class Driver:
 
     def _take(self, output: Output) -> None:
         match output:
-            case DeliverBlock(party, block, count):
-                self._deliver(party, block, count, output)
-            case Deliver(parties, notification):
+            case DeliverBlock(party, block, count, _, reading):
+                self._deliver(party, block, count, output, reading)
+            case Deliver(parties, notification, _, readings):
                 frame = frames.deliver(notification)
-                for party in parties:
-                    self._deliver(party, frame, 1, output)
+                for party, reading in zip(parties, readings or repeat(0), strict=False):
+                    self._deliver(party, frame, 1, output, reading)
             case Send(peer, frame_of_link):
                 connection = self.peers.get(peer)
                 if connection is not None and not connection.is_slow:  # links say it again
                     for each in _encoded(frame_of_link):
                         self._put(connection, each)
-            case AcceptedUpTo(party, number):
-                self._put(self._publishing.get(party), frames.accepted(number))
+            case AcceptedUpTo(party, number, mode, source):
+                self._put(self._connection(party, source), frames.accepted(number, mode))
+            case Persist() if self.storage is not None:
+                self.storage.persist(output)
             case Rest(block_left):
                 self._rests[block_left.party] = [(self._publishing.get(block_left.party), block_left)]
             case _:
@@ -293,29 +319,45 @@ class Driver:
         match output:
             case Reply(_, 0, None):
                 pass  # nobody wants to hear of it
-            case Reply(party, number, problem):
+            case Reply(party, number, problem, source):
                 serial, number = divmod(number, _NUMBERS)
                 answer = Answer(number)
                 if problem is not None:
                     answer = Answer(number, code_of(problem).value, str(problem).partition("\n")[0])
                     self._counts.refused(answer.code)
-                connection = self.parties.get(party) if serial else self._publishing.get(party)
-                if connection is not None and serial in (0, connection.serial):
-                    self._put(connection, control.encode(answer))
-            case DeliverSequence(party, pattern, notifications):
+                self._put(self._connection(party, serial or source), control.encode(answer))
+            case DeliverSequence(party, pattern, notifications, _, reading):
                 told = tuple(control.enveloped(each) for each in notifications)
-                self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1, output)
+                self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1, output, reading)
+            case Position(party, reading, _, first):
+                connection = self._connection(party, reading)
+                if connection is not None:
+                    connection.next_number = first
+                    self._put(connection, control.encode(control.Position(*msgspec.structs.astuple(output)[2:])))
+            case Acknowledged(party, reading, number):
+                self._put(self._connection(party, reading), frames.acknowledge(number, frames.ACKNOWLEDGED))
+            case Fetch() if self.storage is not None:
+                self.storage.fetch(output)
             case Outlook(party, subject, is_good):
                 kind, document = control.document(subject)
                 self._put(self.parties.get(party), control.encode(control.Outlook(kind, document, is_good)))
             case LinkUp() | LinkDown() | LinkRefused():
                 self._events(output)
 
-    def _deliver(self, party: str, data: bytes, count: int, output: Output) -> None:
+    def _connection(self, party: str, serial: int) -> Connected | None:
+        """The connection of a party, if it is still the one that was meant."""
         connection = self.parties.get(party)
-        if connection is None or connection.is_closing:
-            self._lost(party, NOT_CONNECTED, output)
+        return connection if connection is not None and connection.serial == serial else None
+
+    def _deliver(self, party: str, data: bytes, count: int, output: Output, reading: int) -> None:
+        """Deliver something; to a durable party if its connection is still the one that reads its log."""
+        connection = self.parties.get(party)
+        if connection is None or connection.is_closing or (reading and connection.serial != reading):
+            if not reading:
+                self._lost(party, NOT_CONNECTED, output)
             return
+        if reading:
+            connection.next_number += count
         self.deliveries += count
         if not connection.deliver(data, count):
             self._lost(party, SLOW, output)

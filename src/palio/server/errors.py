@@ -5,7 +5,14 @@ from __future__ import annotations
 from enum import Enum
 
 from palio.errors import CallerError, DecodeError, DecodeLimitError, InternalError, LimitError, PalioError, PeerError
-from palio.node.admission import NotAdvertisedError, NotAllowedError, UnsatisfiableFilterError
+from palio.node.admission import (
+    FullDiskError,
+    NoStoreError,
+    NotAdvertisedError,
+    NotAllowedError,
+    UnsatisfiableFilterError,
+)
+from palio.node.reading import GoneError
 
 
 class Code(Enum):
@@ -45,6 +52,12 @@ class Code(Enum):
     """Nothing came for too long."""
     FULL = "full"
     """The server has as many connections as it may have, or keeps as much of frames that are not whole."""
+    NO_STORE = "no-store"
+    """Only a server with a store can do that, and this one has none."""
+    GONE = "gone"
+    """Deliveries that are not there any more."""
+    FULL_DISK = "full-disk"
+    """There is no room on the disk for a publication; try again later."""
     STOPPING = "stopping"
     """The server stops; connect again later, or elsewhere."""
     INTERNAL = "internal"
@@ -58,6 +71,9 @@ _CODES: tuple[tuple[type[PalioError], Code], ...] = (
     (UnsatisfiableFilterError, Code.UNSATISFIABLE),
     (NotAdvertisedError, Code.NOT_ADVERTISED),
     (NotAllowedError, Code.NOT_ALLOWED),
+    (NoStoreError, Code.NO_STORE),
+    (FullDiskError, Code.FULL_DISK),
+    (GoneError, Code.GONE),
     (PeerError, Code.FRAME),
     (CallerError, Code.INVALID),
     (InternalError, Code.INTERNAL),

@@ -12,6 +12,7 @@ from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from palio.server.server import Server
+    from palio.server.storage import Storage
 
 _MOST_NAMES = 100
 """Slow consumers that are named; those that come after them are counted together."""
@@ -75,6 +76,8 @@ class ServerCollector(Collector):
         """All figures, as they are now."""
         yield from self._connections()
         yield from self._node()
+        if self._server.storage is not None:
+            yield from self._store(self._server.storage)
 
     def _connections(self) -> Iterator[Metric]:
         server, counts, driver = self._server, self._server.counts, self._server.driver
@@ -121,6 +124,24 @@ class ServerCollector(Collector):
         yield _labelled(GaugeMetricFamily, "palio_link_up", "Whether there is a link.", "peer", links.items())
         lag, counts.lag = counts.lag, 0.0
         yield GaugeMetricFamily("palio_loop_lag_seconds", "How late the loop was at worst since the last look.", lag)
+
+    def _store(self, storage: Storage) -> Iterator[Metric]:
+        figures, logs = storage.figures, list(self._server.driver.node.logs)
+        yield GaugeMetricFamily("palio_store_bytes", "Bytes of the store's files.", storage.store.size)
+        yield GaugeMetricFamily("palio_store_free_bytes", "Bytes free on its disk.", storage.store.free)
+        yield GaugeMetricFamily("palio_store_waiting_bytes", "Bytes that wait to be written.", storage.waiting_bytes)
+        yield GaugeMetricFamily("palio_store_full", "Whether publications are refused.", int(storage.is_full))
+        yield GaugeMetricFamily("palio_store_damage", "Things found damaged.", len(storage.store.damage))
+        yield CounterMetricFamily("palio_store_commits", "Commits.", figures.commits)
+        yield CounterMetricFamily("palio_store_written_bytes", "Bytes written.", figures.bytes)
+        yield GaugeMetricFamily("palio_store_longest_commit_seconds", "The longest commit.", figures.longest_seconds)
+        yield GaugeMetricFamily("palio_durable_parties", "Parties with a log.", len(logs))
+        waiting = sum(log.next - log.done for log in logs)
+        yield GaugeMetricFamily("palio_durable_waiting", "Deliveries that are not acknowledged.", waiting)
+        fallen = {"dropped": sum(log.dropped for log in logs), "expired": sum(log.expired for log in logs)}
+        yield _labelled(
+            CounterMetricFamily, "palio_durable_lost", "Deliveries that fell out of logs.", "why", fallen.items()
+        )
 
 
 def _labelled(

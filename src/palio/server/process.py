@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from palio.errors import PalioError
+from palio.errors import InternalError, PalioError
 from palio.server.config import Config, ConfigError, load_config
 from palio.server.peers import encryption, outgoing_encryption
 from palio.server.server import Server
@@ -96,12 +96,21 @@ class Process:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         self._announce()
-        await self._stopping.wait()
+        await self._told_to_stop()
         self._log.info("stopping", drain_seconds=config.connections.drain_seconds)
         await self._server.stop()
         if self._http is not None:
             await self._http.stop()
         self._log.info("stopped")
+        if self._server.failed.is_set():
+            raise InternalError("the server has stopped, because its store cannot be written")
+
+    async def _told_to_stop(self) -> None:
+        """By somebody, or because it cannot go on."""
+        ways = [asyncio.ensure_future(each.wait()) for each in (self._stopping, self._server.failed)]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for each in ways:
+            each.cancel()
 
     def _announce(self) -> None:
         config = self._config

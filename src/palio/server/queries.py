@@ -21,6 +21,7 @@ from palio.node.admission import NotAllowedError
 from palio.server import linking
 from palio.server.account import Account, read_question
 from palio.server.connection import Connection
+from palio.server.durability import letters
 from palio.server.errors import Code, code_of
 from palio.server.forms import AccountDocument
 from palio.server.status import status
@@ -117,6 +118,7 @@ class Queries:
             "network": self._network,
             "explain": self._explain,
             "link": self._link,
+            "letters": self._letters,
         }
         self._answering: dict[str, Answering] = {
             "network": lambda arguments: status(server, arguments.get("watcher", "")),
@@ -150,6 +152,11 @@ class Queries:
     def _status(self, connection: Connection, query: control.Query) -> None:
         _take_arguments(query)
         connection.say(control.Result(query.number, status(self._server, self._watcher(connection))))
+
+    def _letters(self, connection: Connection, query: control.Query) -> None:
+        _take_arguments(query)
+        log = self._server.driver.node.logs.of(connection.name)
+        connection.say(control.Result(query.number, letters(log, self._limits)))
 
     def _watcher(self, connection: Connection) -> str | None:
         """Who sees only itself among the parties; None if it is an admin, and sees all."""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import suppress
 
 import structlog
 
 from palio.codec import control
 from palio.codec.control import VERSION, Hello
-from palio.errors import brief
+from palio.errors import PalioError, brief
+from palio.model import Mode
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
+from palio.node.party_log import Keep
 from palio.node.ports import LinkDown, LinkRefused, LinkUp
 from palio.server.backlog import Backlog
 from palio.server.config import Config, Peer
@@ -23,6 +26,8 @@ from palio.server.errors import Code, RefusedError
 from palio.server.metrics import Counts
 from palio.server.peers import Peers, encryption
 from palio.server.queries import Queries
+from palio.server.storage import Storage
+from palio.server.store_config import log_settings, mode_of
 
 _MOST_NAME_BYTES = 1_024
 _ROUND_SECONDS = 0.25
@@ -56,10 +61,11 @@ class Server:
         self.config = config
         self.loop = asyncio.get_running_loop()
         self._log: structlog.stdlib.BoundLogger = _logger(config.server)
+        self.storage = None if config.store is None else Storage(config.store, config.server, self.loop)
         settings = NodeSettings(
             config.server,
             config.architecture,
-            incarnation=time.time_ns() // 1000,
+            incarnation=time.time_ns() // 1000 if self.storage is None else self.storage.store.incarnation,
             link=config.links.settings,
             guard=config.guard,
             limits=config.model_limits,
@@ -67,10 +73,16 @@ class Server:
             window=round(config.window * 1e6),
             gateways={peer.name: peer.gateway for peer in config.peers if peer.role == "gateway"},
         )
+        if config.store is not None:
+            log = log_settings(config.store, config.durable, everything=False)
+            settings = settings._replace(durable=True, log=log, mode=mode_of(config.store))
+        node = Node(settings) if self.storage is None else self.storage.node(settings, time.time_ns() // 1000)
         self.counts = Counts()
-        self.driver = Driver(Node(settings), self.counts, self._link_event, self._failed, config.history_bytes)
+        self.driver = Driver(node, self.counts, self._link_event, self._failed, config.history_bytes)
+        self.driver.storage = self.storage
         self.backlog = Backlog(config.connections.waiting_bytes, config.slow.seconds, self.driver)
         self.driver.congested = self.backlog.links
+        self.driver.delayed = self.backlog.disk
         self.credentials = Credentials(config)
         self.peers = Peers(self, self._log)
         self.queries = Queries(self)
@@ -90,6 +102,28 @@ class Server:
         """Parties that are not here, and since when."""
         self._all_gone = asyncio.Event()
         self.is_ready = False
+        self.failed = asyncio.Event()
+        """Set when the server has to stop, because it cannot write any more."""
+        if self.storage is not None:
+            self._begin_storage(self.storage)
+
+    def _begin_storage(self, storage: Storage) -> None:
+        storage.start(self.driver.give_at_once, self._storage_failed)
+        for damage in storage.store.damage:
+            self._log.error("store-damaged", lost=str(damage))
+        now = self.loop.time()
+        durable = self.driver.node.logs
+        self._gone = {party: now for party in storage.parties if party not in durable}
+        self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
+        storage.look()
+
+    def _storage_failed(self, error: PalioError) -> None:
+        """Nothing is acknowledged any more; who starts it again finds what was."""
+        self.is_ready = False
+        self._log.critical(
+            "store-failed", error=str(error), advice="the server stops; mend the disk and start it again"
+        )
+        self.failed.set()
 
     async def start(self) -> None:
         """Listen."""
@@ -122,6 +156,10 @@ class Server:
         self.peers.stop()
         self.queries.stop()
         self.driver.stop()
+        if self.storage is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.config.connections.drain_seconds):
+                    await self.storage.settled()
         for connection in list(self._connections):
             connection.close(Code.STOPPING, "the server stops")
         try:
@@ -133,6 +171,8 @@ class Server:
             self._abort_all()
         self.backlog.close()
         self.credentials.close()
+        if self.storage is not None:
+            await self.storage.close(self.config.connections.drain_seconds)
 
     def _abort_all(self) -> None:
         for connection in list(self._connections):
@@ -155,6 +195,10 @@ class Server:
             raise RefusedError(Code.NAME, "a hello has the role party or server, and a name of 1 to 1,024 bytes")
         if hello.role == "server" and hello.name == self.config.server:
             raise RefusedError(Code.NAME, "that is the name of this server")
+        if self.storage is None and (hello.durable is not None or hello.mode not in (None, Mode.MEMORY)):
+            raise RefusedError(
+                Code.NO_STORE, "this server has no store: nobody is durable here, and nothing is written"
+            )
         if self.config.is_open:
             self._let_in(connection)
             return
@@ -184,7 +228,7 @@ class Server:
         self.driver.parties[name] = connection
         self._gone.pop(name, None)
         connection.welcome(VERSION)
-        self.driver.give(ports.Attach(name))
+        self.driver.give(_attach(connection))
         self._log.debug("party-connected", party=brief(name))
 
     def gone_since(self, party: str) -> float | None:
@@ -200,13 +244,20 @@ class Server:
         if connection.name and known.get(connection.name) is connection:
             del known[connection.name]
             if connection.role == "party":
-                self._gone[connection.name] = self.loop.time()
+                self._left_alone(connection)
             else:
                 self._log.info("peer-lost", peer=connection.name)
                 self.peers.lost(connection)
                 self.queries.lost(connection)
         if not self._connections:
             self._all_gone.set()
+
+    def _left_alone(self, connection: Connection) -> None:
+        """A party is not here any more; one that is durable is waited for as long as its lease says."""
+        if connection.name in self.driver.node.logs:
+            self.driver.give(ports.Detach(connection.name, connection.serial))
+        else:
+            self._gone[connection.name] = self.loop.time()
 
     def closed(self, connection: Connection, code: Code, text: str) -> None:
         """A connection was closed from here."""
@@ -220,7 +271,8 @@ class Server:
 
     def slow(self, connection: Connection, waiting: int) -> None:
         """Too much waits for a connection: more than the limit, after something was written to it."""
-        may_drop = connection.role == "server" or self.config.slow.policy == "drop"
+        is_plain = connection.durable is None
+        may_drop = connection.role == "server" or (self.config.slow.policy == "drop" and is_plain)
         if not may_drop or (connection.is_slow and waiting > 2 * connection.slow_at):  # answers alone, not taken
             self.cut(connection, waiting)
         elif not connection.is_slow:
@@ -266,6 +318,8 @@ class Server:
             self._look_due = now + self.config.connections.ping_seconds / 8
             self._look_after_connections(now)
         self.peers.retry(now)
+        if self.storage is not None:
+            self.storage.look()
         forget = now - self.config.connections.forget_seconds
         for party in [party for party, since in self._gone.items() if since < forget]:
             del self._gone[party]
@@ -348,3 +402,11 @@ def _trust(config: Config) -> tuple[bool, str]:
 
 def _gateways(config: Config) -> list[Peer]:
     return [peer for peer in config.peers if peer.role == "gateway"]
+
+
+def _attach(connection: Connection) -> ports.Attach:
+    durable = connection.durable
+    if durable is None:
+        return ports.Attach(connection.name)
+    keep = Keep(durable.count, durable.bytes, durable.age, durable.lease, durable.attempts, durable.window)
+    return ports.Attach(connection.name, keep, connection.serial, durable.log, durable.after)

@@ -6,6 +6,7 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
 from palio.server.connection import Connection
+from palio.server.durability import durable_parties, store_figures
 
 if TYPE_CHECKING:
     from palio.server.server import Server
@@ -41,7 +42,11 @@ def status(server: Server, watcher: str | None = None) -> dict[str, Any]:
             "advertisements": len(node.router.advertisements),
             "parties": len(driver.parties),
             "links": sum(link["state"] == "up" for link in links),
+            "durable": len(list(node.logs)),
+            "expired": node.expired,
         },
+        "store": store_figures(server),
+        "durable": durable_parties(server, watcher),
         "parties": parties,
         "parties_left_out": len(driver.parties) - len(parties),
         "links": links[:MOST_LINKS],

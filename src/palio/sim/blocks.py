@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from palio.codec import frames
+from palio.codec import control, frames, msgpack
 from palio.errors import InternalError
+from palio.model import Pattern
 from palio.node.node import Node
 from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
     DeliverBlock,
+    DeliverSequence,
     Input,
     Output,
     Publish,
@@ -68,12 +70,6 @@ class Blocks:
 
     def _apart(self, output: Output) -> Iterator[Output]:
         match output:
-            case DeliverBlock(party, block, count):
-                found = [frames.delivered(content) for _kind, content in frames.frames_of(block)]
-                if len(found) != count:
-                    raise InternalError(f"{party} got {len(found)} notifications where {count} were announced")
-                for notification in found:
-                    yield Deliver((party,), notification)
             case AcceptedUpTo(party, number):
                 waiting = self._unanswered[party]
                 while waiting and waiting[0] < number:
@@ -83,3 +79,21 @@ class Blocks:
                 yield Reply(party, number - 1, problem)
             case _:
                 yield output
+
+
+def one_by_one(block: DeliverBlock) -> Iterator[Deliver | DeliverSequence]:
+    """The deliveries of a block."""
+    found = list(frames.frames_of(block.frames))
+    if len(found) != block.count:
+        raise InternalError(f"{block.party} got {len(found)} deliveries where {block.count} were announced")
+    for place, (kind, content) in enumerate(found):
+        number = None if block.first is None else block.first + place
+        if kind == frames.DELIVER:
+            numbered = () if number is None else ((number,), (block.reading,))
+            yield Deliver((block.party,), frames.delivered(content), *numbered)
+        else:
+            sequence = control.decode(kind, content)
+            assert isinstance(sequence, control.Sequence)
+            notifications = tuple(control.notification(*each) for each in sequence.notifications)
+            pattern = msgpack.decode(Pattern, bytes(sequence.pattern))
+            yield DeliverSequence(block.party, pattern, notifications, number, block.reading)

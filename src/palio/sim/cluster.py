@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableSequence
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from palio.errors import InternalError
 from palio.link.frames import Data, Frame
 from palio.model import Advertisement, Filter, Notification, Pattern
+from palio.node.journal import Key, Record
+from palio.node.keeping import tail_from
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import (
     Acknowledge,
     Deliver,
     DeliverSequence,
+    Fetch,
+    Fetched,
     FromPeer,
     Input,
     LinkDown,
@@ -25,6 +28,7 @@ from palio.node.ports import (
     Output,
     Persist,
     Persisted,
+    Position,
     Reply,
     Send,
 )
@@ -32,6 +36,7 @@ from palio.routing.messages import Message, Publish, Stamp
 from palio.sim.clock import Clock
 from palio.sim.disk import Disk
 from palio.sim.network import Network
+from palio.sim.readers import Readers
 from palio.sim.scheduler import Scheduler
 
 
@@ -82,10 +87,7 @@ class Cluster:
         self.scheduler = Scheduler()
         self._random = random
         self._disks: dict[str, Disk] = {}
-        self._got: dict[str, int] = {}
-        """The number of the last delivery that each party got, where they have numbers."""
-        self.left: set[str] = set()
-        """Parties that once left: what they had not got by then they will not get."""
+        self.readers = Readers()
         self.network = Network(self.scheduler, random, latency, self._arrive)
         self.nodes: dict[str, Node] = {}
         self._wakes: dict[str, int] = {}
@@ -110,7 +112,11 @@ class Cluster:
         server = settings.server
         if settings.durable:
             disk = self._disks.setdefault(server, Disk(self.scheduler, self._random))
-            self.nodes[server] = self.make_node(settings, disk.read(), self.time(server))
+            records, entries = sorted_out(disk.read())
+            begin = tail_from(records)
+            tail = [each for each in entries if each[0] >= begin]
+            first = min((position for position, _ in entries), default=begin)
+            self.nodes[server] = self.make_node(settings, records, self.time(server), tail, first)
         else:
             self.nodes[server] = self.make_node(settings)
         self.give(server, inputs)
@@ -134,7 +140,7 @@ class Cluster:
         self._disks.pop(server, None)
         self.first_sequence[server] = len(self.sequences)
         for party in parties:
-            self._got.pop(party, None)
+            self.readers.lose(party)
 
     def give(self, server: str, inputs: Iterable[Input]) -> None:
         """A server takes input now."""
@@ -156,16 +162,17 @@ class Cluster:
             return
         now = self.scheduler.now
         match output:
-            case Deliver(parties, notification, numbers):
+            case Deliver(parties, notification, numbers, readings):
                 if numbers:
-                    parties = self._fresh(server, parties, numbers)
+                    parties = self._fresh(server, parties, numbers, readings)
                 self.deliveries += [Delivery(now, server, party, notification, self.moment) for party in parties]
-            case DeliverSequence(party, pattern, notifications, number):
-                if number is None or self._fresh(server, (party,), (number,)):
+            case DeliverSequence(party, pattern, notifications, number, reading):
+                if number is None or self._fresh(server, (party,), (number,), (reading,)):
                     self.sequences.append(SequenceDelivery(now, server, party, pattern, notifications))
-            case Persist(token, records):
-                node = self.nodes[server]
-                self._disks[server].write(records, lambda: self._written(server, node, token))
+            case Persist() | Fetch():
+                self._use_disk(server, output)
+            case Position():
+                self.readers.position(output)
             case Outlook(party, subject, is_good):
                 self.outlooks[party, subject] = is_good
             case Reply():
@@ -177,23 +184,48 @@ class Cluster:
         if self.nodes.get(server) is node:
             self.give(server, (Persisted(token),))
 
-    def _fresh(self, server: str, parties: tuple[str, ...], numbers: tuple[int, ...]) -> tuple[str, ...]:
+    def _use_disk(self, server: str, output: Persist | Fetch) -> None:
+        node, disk = self.nodes[server], self._disks[server]
+        if isinstance(output, Persist):
+            token = output.token
+            disk.write(self._as_records(output, disk), lambda: self._written(server, node, token))
+            return
+        found: list[tuple[int, bytes]] = []
+        for position in range(output.position, output.end):
+            found.append((position, disk.records.get(("entry", position), b"")))
+            if sum(len(data) for _, data in found) >= output.bytes:
+                break
+        later = self.scheduler.now + self._random.randrange(30)
+        self.scheduler.at(later, self._read, server, node, Fetched(output.token, tuple(found)))
+
+    def _as_records(self, output: Persist, disk: Disk) -> tuple[Record, ...]:
+        """What a simulated disk keeps: entries of the log are records like others there."""
+        entries = tuple((("entry", position), data) for position, data in output.entries)
+        gone = () if output.trim is None else [key for key in disk.records if _is_before(key, output.trim)]
+        return (*output.records, *entries, *((key, None) for key in gone))
+
+    def _read(self, server: str, node: Node, fetched: Fetched) -> None:
+        if self.nodes.get(server) is node:
+            self.give(server, (fetched,))
+
+    def _fresh(
+        self, server: str, parties: tuple[str, ...], numbers: tuple[int, ...], readings: tuple[int, ...]
+    ) -> tuple[str, ...]:
         """The parties that have not got this delivery before; all of them acknowledge it after a while."""
         fresh = []
-        for party, number in zip(parties, numbers, strict=True):
-            last = self._got.get(party, -1)
-            if number > last + 1 and party not in self.left:
-                raise InternalError(f"{party} got delivery {number} after {last}")
-            if number > last:
-                self._got[party] = number
+        for party, number, reading in zip(parties, numbers, readings, strict=True):
+            is_news = self.readers.got(party, number, reading)
+            if is_news is None:
+                continue
+            if is_news:
                 fresh.append(party)
             later = self.scheduler.now + self._random.randrange(50)
-            self.scheduler.at(later, self._acknowledge, server, party, number)
+            self.scheduler.at(later, self._acknowledge, server, Acknowledge(party, number, reading))
         return tuple(fresh)
 
-    def _acknowledge(self, server: str, party: str, number: int) -> None:
+    def _acknowledge(self, server: str, given: Acknowledge) -> None:
         if server in self.nodes:
-            self.give(server, (Acknowledge(party, number),))
+            self.give(server, (given,))
 
     def _count(self, server: str, peer: str, frame: Data) -> None:
         """Messages that are sent again count once."""
@@ -239,3 +271,19 @@ class Cluster:
         """Let everything come to rest; false if it does not after so many events."""
         self.scheduler.run(most=most)
         return not len(self.scheduler)
+
+
+def sorted_out(items: Iterable[Record]) -> tuple[list[Record], list[tuple[int, bytes]]]:
+    """Records, and the entries of the log in their order, of what is on a disk."""
+    records: list[Record] = []
+    entries: list[Any] = []
+    for key, value in items:
+        if key[0] == "entry":
+            entries.append((key[1], value))
+        else:
+            records.append((key, value))
+    return records, sorted(entries)
+
+
+def _is_before(key: Key, position: Any) -> bool:
+    return key[0] == "entry" and key[1] < position

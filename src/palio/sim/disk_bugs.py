@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from palio.link.links import Links
-from palio.model import Notification
-from palio.node.journal import Record
-from palio.node.keeping import Keeping
-from palio.node.mail import Mail
+from palio.node.keeping import Keeping, Kept
+from palio.node.logs import Logs
 from palio.node.node import Node
+from palio.node.party_log import PartyLog
 from palio.node.ports import Output, Persist
 from palio.node.waves import Waves
 from palio.routing.membership import Membership
@@ -25,15 +24,15 @@ _CRASHES = ("crashes", "all")
 
 
 @BUGS.plant(Node, "_hold", _ALL, _CRASHES)
-def _acknowledged_before_persisted(_right: _Right) -> _Right:
+def _acknowledged_before_persisted(right: _Right) -> _Right:
     """What is said does not wait until what it depends on is on disk."""
 
-    def hold(node: Node, keeping: Keeping, outputs: list[Output]) -> list[Output]:
-        records = keeping.finish(node)
-        if not records:
-            return outputs
-        node._token += 1
-        return [*outputs, Persist(node._token, records)]
+    def hold(node: Node, keeping: Keeping, outputs: list[Output], entries: Any) -> list[Output]:
+        said: list[Output] = right(node, keeping, outputs, entries)
+        for persist in [each for each in said if isinstance(each, Persist)]:
+            node._persisted(persist.token, is_synced=True)
+        released, node._released = node._released, []
+        return released + said
 
     return hold
 
@@ -76,22 +75,23 @@ def _outbox_not_restored(right: _Right) -> _Right:
     return session
 
 
-@BUGS.plant(Mail, "restore", _ALL, _CRASHES)
+@BUGS.plant(Logs, "_recover", _ALL, _CRASHES)
 def _mail_not_restored(right: _Right) -> _Right:
     """Deliveries that were not acknowledged are forgotten."""
 
-    def restore(mail: Mail, numbers: Iterable[tuple[str, int]], _kept: Iterable[tuple[str, int, Notification]]) -> None:
-        right(mail, numbers, ())
+    def recover(logs: Logs, log: PartyLog, cursor: Any) -> None:
+        right(logs, log, cursor)
+        log.drop(log.next)
 
-    return restore
+    return recover
 
 
 @BUGS.plant(Keeping, "restore", _ALL, _CRASHES)
 def _numbers_begin_anew(right: _Right) -> _Right:
     """A server that comes back numbers its notifications from zero again, in the same incarnation."""
 
-    def restore(keeping: Keeping, node: Node, records: Iterable[Record], now: int) -> None:
-        right(keeping, node, records, now)
+    def restore(keeping: Keeping, node: Node, kept: Kept, now: int) -> None:
+        right(keeping, node, kept, now)
         node.publishing.count = 0
 
     return restore

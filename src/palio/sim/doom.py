@@ -54,6 +54,7 @@ def _one_by_one(outputs: Iterable[Output]) -> Iterator[Output]:
     for output in outputs:
         if isinstance(output, Deliver):
             for place, party in enumerate(output.parties):
-                yield Deliver((party,), output.notification, output.numbers[place : place + 1])
+                here = slice(place, place + 1)
+                yield Deliver((party,), output.notification, output.numbers[here], output.readings[here])
         else:
             yield output

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import msgspec
+
 from palio.model import Notification, Pattern
 from palio.node.journal import Record
 from palio.node.node import Node, NodeSettings
@@ -38,13 +40,20 @@ class Entry(NamedTuple):
 class LoggedNode(Node):
     """A node with a log. If it is durable, the log is on its disk, and is as complete as all that is there."""
 
-    def __init__(self, settings: NodeSettings, records: Iterable[Record] = (), now: int = 0) -> None:
+    def __init__(
+        self,
+        settings: NodeSettings,
+        records: Iterable[Record] = (),
+        now: int = 0,
+        tail: Iterable[tuple[int, bytes]] = (),
+        first: int = 0,
+    ) -> None:
         records = list(records)
         self.log: list[Entry] = [value for key, value in records if key[0] == "log"]
         self._begun = now
         self._next = max([key[1] + 1 for key, _ in records if key[0] == "log"], default=0)  # type: ignore[operator]
         self._events: list[Arrived | Wanted] = []
-        super().__init__(settings, records, now)
+        super().__init__(settings, records, now, tail, first)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """As always; and write down what matters to monitors."""
@@ -77,4 +86,4 @@ class LoggedNode(Node):
 
 
 def _with(output: Persist, record: Record) -> Persist:
-    return Persist(output.token, (*output.records, record))
+    return msgspec.structs.replace(output, records=(*output.records, record))

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from palio.codec import frames
 from palio.model import Filter, Notification, Pattern
 from palio.node.holdback import Arrival, HoldBack, order_of
 from palio.node.hybrid import HybridClock
 from palio.node.keeping import Keeping
-from palio.node.mail import Mail
 from palio.node.monitors import Monitors
 from palio.node.node import Node
+from palio.node.party_log import PartyLog
+from palio.node.reading import Reading
 from palio.node.watches import Found, Watch
 from palio.routing.architectures import AdvertisementForwarding
 from palio.routing.router import MONITORS, Router
@@ -245,14 +247,17 @@ def _held_back_forgotten_in_a_crash(right: _Right) -> _Right:
     return restore
 
 
-@BUGS.plant(Mail, "restore", ("ce", "as"), _CRASHES)
-def _sequences_forgotten_in_a_crash(right: _Right) -> _Right:
-    """Sequences that were not acknowledged are forgotten in a crash."""
+@BUGS.plant(Reading, "_deliver", ("ce", "as"), _CRASHES)
+def _sequences_not_read_again(right: _Right) -> _Right:
+    """Sequences that were not acknowledged are passed over when a party comes back."""
 
-    def restore(mail: Mail, numbers: Any, kept: Any) -> None:
-        right(mail, numbers, [each for each in kept if not isinstance(each[2], Found)])
+    def deliver(reading: Reading, log: PartyLog, share: Any, content: bytes, *place: int) -> None:
+        if any(kind != frames.DELIVER for kind, _ in frames.frames_of(content)):
+            log.jump(place[0])
+        else:
+            right(reading, log, share, content, *place)
 
-    return restore
+    return deliver
 
 
 # -- time --------------------------------------------------------------------------------------------------------------

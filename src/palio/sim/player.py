@@ -14,11 +14,14 @@ from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 from palio.node import ports
+from palio.node.logs import LogSettings
 from palio.node.node import Node, NodeSettings
+from palio.node.party_log import Keep, MarkSettings
 from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.sim.history import History, Step
 from palio.sim.hybrid import architecture_of, are_joined, gateway
+from palio.sim.readers import KEEP
 from palio.sim.record import Change, Epoch, PartyRecord, Publication
 from palio.sim.troubled import TroubledCluster
 
@@ -127,14 +130,39 @@ class Player:
         settings = NodeSettings(server, architecture_of(history.architecture, server), life, links)._replace(
             gateways=self._gateways(server),
             durable=history.durable,
+            log=self._log_settings(),
+            reserve=self._reserve(),
             window=history.window,
             delegation=history.delegation,
             telling=history.telling,
             compression=history.compression,
         )
-        parties = [ports.Attach(name) for name, party in self.parties.items() if party.server == server]
+        here = [name for name, party in self.parties.items() if party.server == server]
+        parties = [each for name in here for each in self._attach(name)]
         self.cluster.start(settings, parties)
         self._published[server] = self.cluster.nodes[server].publishing.count
+
+    def _log_settings(self) -> LogSettings:
+        """Some have little memory, and see how they come by what they had; some send little at a time."""
+        random = Random(f"{self.history.seed} log")
+        keep = msgspec.structs.replace(KEEP, window=random.choice((1, 3, 1_000)))
+        marks = MarkSettings(random.choice((1, 3, 4_096)), 1 << 20, random.choice((1, 5, 1_024)))
+        return LogSettings(
+            keep, recent_bytes=random.choice((0, 500, 1 << 20)), marks=marks, sweep=random.choice((1, 4, 256))
+        )
+
+    def _reserve(self) -> int:
+        """Where there are patterns all that reaches a server has to be written, because the law for them is computed
+        from that.
+        """
+        has_patterns = any(" then " in step.text for step in self.history.steps)
+        return 0 if has_patterns else Random(f"{self.history.seed} reserve").choice((0, 50))
+
+    def _attach(self, party: str) -> list[ports.Input]:
+        if not self.history.durable:
+            return [ports.Attach(party)]
+        remembers = Random(f"{self.history.seed} {party} {self.moment}").random() < 0.5
+        return self.cluster.readers.attach(party, Keep(0, 0, 0, 0, 0, 0), remembers=remembers)
 
     def _gateways(self, server: str) -> dict[str, Gateway]:
         mixed, seed = self.history.architecture, self.history.seed
@@ -258,7 +286,10 @@ class Player:
         if isinstance(operation, ports.Publish):
             operation = msgspec.structs.replace(operation, trace=trace_of(step.text, self.operations))
         request = ports.Request(*key, operation)
-        self.cluster.give(step.server, [request], lambda: self._taken(key, step, operation))
+        given: list[ports.Input] = [request]
+        if self.history.durable and step.party not in self.cluster.readers:
+            given = [*self._attach(step.party), request]
+        self.cluster.give(step.server, given, lambda: self._taken(key, step, operation))
 
     def _taken(self, key: _Key, step: Step, operation: ports.Operation) -> None:
         """A server takes a request: that, and not when it was asked, is when it happens."""
@@ -293,7 +324,7 @@ class Player:
                 party.watched.pop(subject, None)
             case ports.Leave():
                 party.forget(moment)
-                self.cluster.left.add(step.party)
+                self.cluster.readers.leave(step.party)
         self.unanswered[key] = Asked(step, moment, before, id)
 
     def _number(self, server: str) -> NotificationId:

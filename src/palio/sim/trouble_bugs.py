@@ -78,25 +78,24 @@ def _lost_while_full(right: _Right) -> _Right:
 def _frames_do_not_wait(right: _Right) -> _Right:
     """Parties are told nothing before it is on disk, and neighbours are."""
 
-    def hold(node: Node, keeping: Keeping, outputs: list[Output]) -> list[Output]:
+    def hold(node: Node, keeping: Keeping, outputs: list[Output], entries: Any) -> list[Output]:
         frames = [each for each in outputs if isinstance(each, Send)]
-        return [*frames, *right(node, keeping, [each for each in outputs if not isinstance(each, Send)])]
+        return [*frames, *right(node, keeping, [each for each in outputs if not isinstance(each, Send)], entries)]
 
     return hold
 
 
 @BUGS.plant(Node, "_hold", _ALL, ("disks",))
-def _nothing_new_does_not_wait(_right: _Right) -> _Right:
+def _nothing_new_does_not_wait(right: _Right) -> _Right:
     """What depends on no new records overtakes what waits for the disk."""
 
-    def hold(node: Node, keeping: Keeping, outputs: list[Output]) -> list[Output]:
-        released, node._released = node._released, []
-        records = keeping.finish(node)
-        if not records:
-            return released + outputs
-        node._token += 1
-        node._held.append((node._token, outputs))
-        return [*released, Persist(node._token, records)]
+    def hold(node: Node, keeping: Keeping, outputs: list[Output], entries: Any) -> list[Output]:
+        said: list[Output] = right(node, keeping, outputs, entries)
+        if any(isinstance(each, Persist) for each in said) or not node._held:
+            return said
+        waiting = node._held[-1][2]
+        del waiting[len(waiting) - len(outputs) :]
+        return said + outputs
 
     return hold
 

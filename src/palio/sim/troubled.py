@@ -8,8 +8,8 @@ from functools import partial
 from random import Random
 
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import Input, Lost, Room
-from palio.sim.blocks import Blocks
+from palio.node.ports import DeliverBlock, Input, Lost, Output, Room
+from palio.sim.blocks import Blocks, one_by_one
 from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
 from palio.sim.doom import Doom, Effect
@@ -73,9 +73,12 @@ class TroubledCluster(Cluster):
     def _handle(self, server: str, inputs: Iterable[Input]) -> None:
         node, now = self.nodes[server], self.time(server)
         if self.in_blocks:
-            outputs = list(self._blocks.setdefault(server, Blocks()).handle(node, inputs, now))
+            said: Iterable[Output] = self._blocks.setdefault(server, Blocks()).handle(node, inputs, now)
         else:
-            outputs = node.handle(inputs, now)
+            said = node.handle(inputs, now)
+        outputs: list[Output] = []
+        for each in said:
+            outputs += one_by_one(each) if isinstance(each, DeliverBlock) else (each,)
         doom = self._dooms.get(server)
         for output in outputs if doom is None else doom.before(outputs):
             self._take(server, output)

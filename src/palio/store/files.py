@@ -12,6 +12,8 @@ import os
 import time
 from pathlib import Path
 
+import apsw
+
 from palio.store.errors import StoreError, StoreInUseError, StorePathError
 
 _WAL, _SHARED = "-wal", "-shm"
@@ -39,6 +41,15 @@ def finished(path: Path) -> Path:
 def wal(path: Path) -> Path:
     """Where SQLite keeps commits that are not in the database yet."""
     return beside(path, _WAL)
+
+
+def size(path: Path) -> int:
+    """Bytes of a store's files. They are not opened: closing them would end SQLite's own locks."""
+    found = 0
+    for each in (path, wal(path)):
+        with contextlib.suppress(FileNotFoundError):
+            found += each.stat().st_size
+    return found
 
 
 class Lock:
@@ -93,6 +104,20 @@ def check_usable(path: Path) -> None:
         if each.exists() and not os.access(each, os.R_OK | os.W_OK):
             code = errno.EROFS if os.statvfs(path.parent).f_flag & os.ST_RDONLY else errno.EACCES
             raise path_error(each, OSError(code, os.strerror(code)))
+
+
+def new_database(path: Path) -> apsw.Connection:
+    """An empty database that only its owner may read, in place of what was there."""
+    clean(path)
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    return apsw.Connection(str(path))
+
+
+def existing(path: Path) -> Path:
+    """The real path of a store that is only to be read; it is an error if there is none."""
+    if not path.is_file():
+        raise StorePathError(f"{path}: there is no such file; name the database of a store")
+    return path.resolve()
 
 
 def sync_folder(folder: Path) -> None:
@@ -165,7 +190,7 @@ def keep_aside(path: Path, why: str) -> Path | None:
     if not path.exists() and not wal(path).exists():
         return None
     for source, target in ((path, aside), (wal(path), wal(aside))):
-        if source.exists():
+        if source.exists() and (source == path or source.stat().st_size):  # looking at a store makes an empty WAL
             link(source, target)
     sync_folder(path.parent)
     return aside

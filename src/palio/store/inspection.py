@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from palio.errors import brief
-from palio.store import reading, schema
+from palio.store import header, reading, schema
 from palio.store.damage import READING, Damage, Describe, Kind, sign_of_damage
 from palio.store.errors import DamagedStoreError, NewerStoreError, NoStoreError
 from palio.store.schema import Meta
@@ -24,18 +24,22 @@ class Findings:
     """What it says of itself, if that can be read."""
     version: int = schema.VERSION
     damage: list[Damage] = field(default_factory=list)
+    vfs: str | None = None
+    """How it was read."""
 
 
-def inspect(path: Path, witness: Testimony | None, *, was_store: bool, describe: Describe = brief) -> Findings:
+def inspect(
+    path: Path, witness: Testimony | None, *, was_store: bool, describe: Describe = brief, vfs: str | None = None
+) -> Findings:
     """Check all but the entries of the log; nothing is changed. A file that never was a store is refused.
 
     ``was_store``: other files say that one was here, so that anything else now is damage.
     """
-    findings = Findings()
+    findings = Findings(vfs=vfs)
     try:
-        connection = reading.connect(path)
+        connection = reading.connect(path, vfs=vfs)
     except apsw.Error as error:
-        findings.damage.append(Damage(Kind.FILE, f"unknown: {sign_of_damage(path, error)}"))
+        findings.damage.append(_unreadable(path, error, was_store=was_store))
         return findings
     try:
         _inspect(connection, findings, path, was_store=was_store, describe=describe)
@@ -44,6 +48,15 @@ def inspect(path: Path, witness: Testimony | None, *, was_store: bool, describe:
     if findings.meta is not None and findings.version == schema.VERSION:
         findings.damage += _compare(findings.meta, witness)
     return findings
+
+
+def inspect_damaged(path: Path, plain: Findings, witness: Testimony | None, describe: Describe) -> Findings:
+    """What else can be found out about a store with damage, if its first page is taken for granted."""
+    rebuilt = inspect(path, witness, was_store=True, describe=describe, vfs=header.rebuilding())
+    if rebuilt.meta is None or (plain.meta is not None and len(plain.damage) <= len(rebuilt.damage)):
+        return plain
+    rebuilt.damage.insert(0, Damage(Kind.FILE, "the file's first page, which could be made anew"))
+    return rebuilt
 
 
 def _inspect(
@@ -56,9 +69,7 @@ def _inspect(
         data = schema.read_meta_bytes(connection)
         findings.version = schema.version_of(data)
     except READING as error:
-        if not was_store and isinstance(error, apsw.NotADBError):
-            raise NoStoreError(f"{path} is no store of a server; give another path") from error
-        findings.damage.append(_unreadable(sign_of_damage(path, error)))
+        findings.damage.append(_unreadable(path, error, was_store=was_store))
         return
     if findings.version > schema.VERSION:
         raise NewerStoreError(
@@ -76,7 +87,13 @@ def _inspect(
         findings.damage.append(Damage(Kind.FILE, f"a part of the database: {sign_of_damage(path, error)}"))
 
 
-def _unreadable(why: str) -> Damage:
+def _unreadable(path: Path, error: Exception, *, was_store: bool) -> Damage:
+    """The damage of a store that does not even say whose it is."""
+    if isinstance(error, NoStoreError):
+        raise error
+    if not was_store and isinstance(error, apsw.NotADBError):
+        raise NoStoreError(f"{path} is no store of a server; give another path") from error
+    why = sign_of_damage(path, error)
     return Damage(Kind.FILE, f"unknown: the file's header or meta record is unreadable ({why})")
 
 
@@ -141,15 +158,14 @@ def require_store(path: Path) -> Meta:
         connection = reading.connect(path)
         try:
             application = connection.pragma("application_id")
-            if application != schema.APPLICATION_ID:
-                raise NoStoreError(f"{path} is no store of a server; give another path")
-            data = schema.read_meta_bytes(connection)
+            data = schema.read_meta_bytes(connection) if application == schema.APPLICATION_ID else None
         finally:
             connection.close()
-    except apsw.NotADBError as error:
-        raise NoStoreError(f"{path} is no store of a server; give another path") from error
     except READING as error:
-        raise DamagedStoreError(f"{path}: {sign_of_damage(path, error)}") from error
+        _unreadable(path, error, was_store=False)
+        raise DamagedStoreError(f"{path}: {error}; a server that opens it saves what can be saved") from error
+    if data is None:
+        raise NoStoreError(f"{path} is no store of a server; give another path")
     version = schema.version_of(data)
     if version != schema.VERSION:
         raise NewerStoreError(

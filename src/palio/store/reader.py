@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Self
 
+from palio.store import files
 from palio.store.damage import Damage
 from palio.store.inspection import require_store
 from palio.store.reading import LogReader
@@ -31,7 +32,7 @@ class Reader:
     @classmethod
     def open(cls, path: Path | str) -> Self:
         """Open a store to be read; no store, or one that cannot be read, is an error."""
-        path = Path(path).resolve()
+        path = files.existing(Path(path))
         require_store(path)
         return cls(path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,31 @@ _BUSY_MILLISECONDS = 10_000
 _CACHE_KIB = 16 * 1024
 
 
-def connect(path: Path, flags: int = apsw.SQLITE_OPEN_READONLY) -> apsw.Connection:
+def connect(path: Path, flags: int = apsw.SQLITE_OPEN_READONLY, vfs: str | None = None) -> apsw.Connection:
     """A connection that reads, and changes no byte of the database or its WAL, not even when it closes."""
-    connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOFOLLOW)
-    connection.set_busy_timeout(_BUSY_MILLISECONDS)
-    connection.pragma("cache_size", -_CACHE_KIB)
-    connection.pragma("cell_size_check", True)
-    connection.pragma("trusted_schema", False)
+    connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOFOLLOW, vfs=vfs)
+    try:
+        connection.set_busy_timeout(_BUSY_MILLISECONDS)
+        if flags == apsw.SQLITE_OPEN_READONLY:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        connection.pragma("cache_size", -_CACHE_KIB)
+        connection.pragma("cell_size_check", True)
+        connection.pragma("trusted_schema", False)
+    except apsw.Error:
+        connection.close()
+        raise
     return connection
+
+
+@contextmanager
+def snapshot(connection: apsw.Connection) -> Iterator[None]:
+    """All that is read within is of one moment."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:  # SQLite ends it by itself when some pages cannot be read
+            connection.execute("ROLLBACK")
 
 
 def state_rows(connection: apsw.Connection, order: str = "ASC") -> Iterator[tuple[bytes, int, int, bytes]]:
@@ -127,10 +145,10 @@ class LogReader:
 
         An entry that cannot be read comes as ``b""`` and is reported.
         """
-        with self._connection:
+        found: list[tuple[int, bytes]] = []
+        size = 0
+        with snapshot(self._connection):
             meta = self.meta()
-            found: list[tuple[int, bytes]] = []
-            size = 0
             for each, value in entries(self._connection, max(position, meta.first), min(end, meta.next)):
                 found.append((each, value or b""))
                 size += len(value or b"")
@@ -140,13 +158,16 @@ class LogReader:
                     break
         return found
 
-    def _report(self, position: int) -> None:
+    def lost_ranges(self) -> list[tuple[int, int]]:
+        """Positions whose entries an earlier damage has cost, as far as that is known."""
         try:
-            lost = lost_ranges(self._connection)
+            return lost_ranges(self._connection)
         except READING as error:
             sign_of_damage(self._path, error)
-            lost = []
-        if not any(first <= position < end for first, end in lost):
+            return []
+
+    def _report(self, position: int) -> None:
+        if not any(first <= position < end for first, end in self.lost_ranges()):
             self._noticed(entries_lost(position, position + 1))
 
     def close(self) -> None:

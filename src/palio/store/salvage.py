@@ -12,11 +12,12 @@ from typing import TypeVar
 
 import apsw
 
-from palio.store import files, reading, schema
+from palio.store import files, reading, schema, witness
 from palio.store.damage import READING, Damage, Describe, Kind, entries_lost, ranges, sign_of_damage
 from palio.store.inspection import Findings, state_lost
 from palio.store.schema import Meta
 from palio.store.sums import added, entry_sum, state_sum
+from palio.store.witness import Testimony
 
 T = TypeVar("T")
 
@@ -25,8 +26,7 @@ _ROWS = 1_000  # in one transaction
 
 def create(path: Path, meta: Meta) -> None:
     """A new, empty store, complete and ready to be installed."""
-    files.clean(files.building(path))
-    connection = apsw.Connection(str(files.building(path)))
+    connection = files.new_database(files.building(path))
     schema.create(connection, meta)
     connection.close()
     files.finish(path)
@@ -37,10 +37,9 @@ def salvage(path: Path, findings: Findings, meta: Meta, describe: Describe) -> N
 
     ``meta`` has the name and the incarnation of the new store; its other fields follow from what can be read.
     """
-    files.clean(files.building(path))
-    target = apsw.Connection(str(files.building(path)))
+    target = files.new_database(files.building(path))
     schema.create(target, meta)
-    source = _open(path)
+    source = _open(path, findings.vfs)
     damage = findings.damage
     if source is not None:
         work = _Salvage(path, source, target, findings)
@@ -56,11 +55,11 @@ def salvage(path: Path, findings: Findings, meta: Meta, describe: Describe) -> N
     files.finish(path)
 
 
-def _open(path: Path) -> apsw.Connection | None:
+def _open(path: Path, vfs: str | None) -> apsw.Connection | None:
     if not path.exists():
         return None
     try:
-        connection = reading.connect(path)
+        connection = reading.connect(path, vfs=vfs)
         connection.execute("SELECT 1 FROM sqlite_schema").fetchone()
     except READING as error:
         sign_of_damage(path, error)
@@ -156,3 +155,13 @@ class _Salvage:
         except READING as error:
             sign_of_damage(self._path, error)
             return []
+
+
+def install(path: Path) -> None:
+    """Let the finished database take its place, first at the witness. It may be done again when it was interrupted."""
+    connection = reading.connect(files.finished(path))
+    meta = schema.read_meta(connection)
+    connection.close()
+    if not meta.is_copy:  # a backup needs no witness: it is known to be old
+        witness.replace(path, Testimony.of(meta))
+    files.install(path)

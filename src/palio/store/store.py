@@ -15,9 +15,11 @@ import apsw
 
 from palio.errors import brief
 from palio.store import files, reading, salvage, schema, witness
+from palio.store.backup import backup
+from palio.store.check import Checked, check
 from palio.store.damage import Damage, Describe, Kind, write_error
 from palio.store.errors import DamagedStoreError, FailedStoreError, FullStoreError, WrongStoreError
-from palio.store.inspection import Findings, inspect
+from palio.store.inspection import Findings, inspect, inspect_damaged
 from palio.store.schema import Meta
 from palio.store.settings import Batch, StoreSettings
 from palio.store.witness import Testimony, Witness
@@ -142,11 +144,7 @@ class Store:
     @property
     def size(self) -> int:
         """Bytes of the store's files."""
-        found = 0
-        for each in (self.path, files.wal(self.path)):
-            if each.exists():
-                found += each.stat().st_size
-        return found
+        return files.size(self.path)
 
     @property
     def used(self) -> int:
@@ -182,6 +180,14 @@ class Store:
     def _notice(self, damage: Damage) -> None:
         if len(self.damage) < _MOST_DAMAGE and damage not in self.damage:
             self.damage.append(damage)
+
+    def check(self) -> Checked:
+        """Read everything, and tell what is not as it was written; another thread may write meanwhile."""
+        return check(self.path)
+
+    def backup(self, target: Path | str) -> None:
+        """Copy the store as it is now, while it is written to; see :func:`palio.store.backup.backup`."""
+        backup(self.path, Path(target))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -311,13 +317,13 @@ def _open_to_write(path: Path) -> apsw.Connection:
 def _prepare(path: Path, name: str, candidate: int, describe: Describe) -> Testimony | None:
     """See that a sound store of this version lies there; what its witness told, if it was one before."""
     if files.finished(path).exists():
-        _install(path)  # that was interrupted
+        salvage.install(path)  # that was interrupted
     files.clean(files.building(path))
     was_store = witness.is_there(path)
     before = witness.read(path)
     if not path.exists() and not files.wal(path).exists() and not was_store:
         salvage.create(path, Meta(name, candidate))
-        _install(path)
+        salvage.install(path)
         return None
     if path.exists():
         findings = inspect(path, before, was_store=was_store, describe=describe)
@@ -326,6 +332,8 @@ def _prepare(path: Path, name: str, candidate: int, describe: Describe) -> Testi
             findings = inspect(path, before, was_store=was_store, describe=describe)
     else:
         findings = Findings(damage=[Damage(Kind.FILE, "unknown: the database file is gone")])
+    if path.exists() and findings.damage:
+        findings = inspect_damaged(path, findings, before, describe)
     if findings.meta is not None and findings.meta.name != name:
         raise WrongStoreError(
             f"{path} is the store of {findings.meta.name}, and not of {name}; give {name} another path"
@@ -333,7 +341,7 @@ def _prepare(path: Path, name: str, candidate: int, describe: Describe) -> Testi
     if findings.damage:
         files.keep_aside(path, "damaged")
         salvage.salvage(path, findings, _successor(name, findings.meta, before, candidate), describe)
-        _install(path)
+        salvage.install(path)
     return before
 
 
@@ -344,16 +352,6 @@ def _successor(name: str, meta: Meta | None, before: Testimony | None, candidate
     opening = max((each.opening for each in known), default=0)
     commit = max((each.commit for each in known), default=0) + 1
     return Meta(name, incarnation, opening, secrets.randbits(63), commit)
-
-
-def _install(path: Path) -> None:
-    """Let the finished database take its place, first at the witness; it may be done again."""
-    connection = reading.connect(files.finished(path))
-    meta = schema.read_meta(connection)
-    connection.close()
-    if not meta.is_copy:  # a backup needs no witness: it is known to be old
-        witness.replace(path, Testimony.of(meta))
-    files.install(path)
 
 
 def _migrate(path: Path, version: int) -> None:

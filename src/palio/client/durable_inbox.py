@@ -1,0 +1,197 @@
+"""What comes for a durable client: numbered, and given to its subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING
+
+from palio.client.deliveries import Arrival, Delivery, DurableSubscription, Element
+from palio.client.desk import Desk
+from palio.client.durable import Cursor, Durable, Gap
+from palio.client.inbox import Inbox, read_sequence
+from palio.client.subscriptions import Subscription
+from palio.codec import control
+from palio.codec.control import Position
+from palio.model import Limits, Notification, Pattern
+
+if TYPE_CHECKING:
+    from palio.client.connection import Connection
+
+_log = logging.getLogger("palio.client")
+_MOST_UNCLAIMED = 1024
+"""So many deliveries that no subscription wants yet may wait here; then nothing more is read."""
+
+
+class DurableInbox(Inbox):
+    """The deliveries of a durable party, over all its connections.
+
+    It lives as long as the client, and knows what has come. So the client says to a new connection what it has got, and
+    gets nothing twice; what its consumers hold stays theirs, and is acknowledged over the new connection.
+    """
+
+    is_durable = True
+
+    def __init__(self, durable: Durable) -> None:
+        super().__init__(lambda _: None)  # queues of durable subscriptions are never too full
+        self._durable = durable
+        self.desk = Desk(durable.window)
+        self.position: Position | None = None
+        """What the server has said of the log last."""
+        self.missed = 0
+        """How many deliveries are known to be gone before they could come."""
+        self.unwanted = 0
+        """How many deliveries nobody wanted."""
+        self._unclaimed: deque[Arrival] = deque()
+        """What no subscription wants yet."""
+        self._is_settled = False
+        """Whether nobody will come for that any more."""
+        self._settling: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+
+    # -- what comes ----------------------------------------------------------------------------------------------------
+
+    def durable(self) -> control.Durable:
+        """What is said to a server, with the delivery that has come last."""
+        return self._durable.wire(self.desk.ledger.cursor or self._durable.cursor)
+
+    def positioned(self, position: Position, connection: Connection) -> None:
+        """Which delivery comes next."""
+        ledger, first = self.desk.ledger, Cursor(position.log, position.first)
+        if position.log == ledger.log and position.first < ledger.next:
+            self._retract(first)
+        self.position = position
+        gap = self.desk.position(position, connection, self._durable.cursor)
+        if gap is not None:
+            self._tell(gap)
+
+    def _retract(self, first: Cursor) -> None:
+        """What nobody has taken yet, and comes again, need not come twice."""
+        for subscription in self.subscriptions:
+            assert isinstance(subscription, DurableSubscription)
+            subscription.retract(first)
+        while self._unclaimed and self._unclaimed[-1].cursor >= first:
+            self.desk.release(self._unclaimed.pop().cursor)
+
+    def _tell(self, gap: Gap) -> None:
+        self.missed += gap.count or 0
+        _log.warning("%s", gap)
+        if self._durable.on_gap is not None:
+            try:
+                self._durable.on_gap(gap)
+            except Exception:  # noqa: BLE001 (a fault of the application, which must not end the connection)
+                _log.exception("on_gap failed")
+
+    def acknowledged(self, number: int) -> None:
+        """The server has noted what is done."""
+        self.desk.acknowledged(number)
+
+    def is_full(self) -> bool:
+        """Whether nothing more should be read: not while somebody waits for what comes behind the deliveries."""
+        if self.desk.has_waiters:
+            return False
+        return super().is_full() or len(self._unclaimed) >= _MOST_UNCLAIMED
+
+    def delivered(self, notification: Notification) -> None:
+        """The next delivery has come: a notification."""
+        self._arrived(notification, None)
+
+    def found(self, sequence: control.Sequence, limits: Limits) -> None:
+        """The next delivery has come: a sequence."""
+        pattern, elements = read_sequence(sequence, limits)
+        self._arrived(elements, pattern)
+
+    def _arrived(self, element: Element, pattern: Pattern | None) -> None:
+        if self._is_stopped:
+            return  # as if it had not come: it will come again
+        ledger = self.desk.ledger
+        assert ledger.log is not None
+        arrival = Arrival(Cursor(ledger.log, ledger.next), ledger.is_repeated(ledger.next), element, pattern)
+        takers = self._takers(arrival)
+        is_unclaimed = not takers and not self._is_settled
+        ledger.receive(len(takers) + is_unclaimed)
+        for taker in takers:
+            self._give(taker, arrival)
+        if is_unclaimed:
+            self._unclaimed.append(arrival)
+        elif not takers:
+            self._pass_over(1)
+
+    def _takers(self, arrival: Arrival) -> list[Subscription]:
+        if isinstance(arrival.element, Notification):
+            return self.subscriptions.takers(arrival.element)
+        assert arrival.pattern is not None
+        return self.subscriptions.takers_of(arrival.pattern, arrival.element)
+
+    def _give(self, taker: Subscription, arrival: Arrival) -> None:
+        assert isinstance(taker, DurableSubscription)
+        if not self.subscriptions.put(taker, Delivery(arrival, taker)):  # it has ended meanwhile
+            self.desk.release(arrival.cursor)
+
+    # -- who wants it --------------------------------------------------------------------------------------------------
+
+    def began(self, subscription: Subscription) -> None:
+        """There is one more: what waited for it is its own, and what was left by one that wanted the same."""
+        assert isinstance(subscription, DurableSubscription)
+        for other in self.subscriptions:
+            assert isinstance(other, DurableSubscription)
+            if other.is_left and set(other.wanted) == set(subscription.wanted):
+                self.subscriptions.remove(other)
+                subscription.take_over(other)
+        self.subscriptions.add(subscription)
+        unclaimed, self._unclaimed = self._unclaimed, deque()
+        for arrival in unclaimed:
+            if subscription in self._takers(arrival):
+                self._give(subscription, arrival)
+            else:
+                self._unclaimed.append(arrival)
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().call_later(self._durable.settle, self._settle)
+
+    def failed(self, subscription: Subscription) -> None:
+        """It did not come about: what it has got waits for another one."""
+        assert isinstance(subscription, DurableSubscription)
+        for delivery in subscription.give_up():
+            self._unclaimed.append(delivery.arrival)
+        self._unclaimed = deque(sorted(self._unclaimed, key=lambda arrival: arrival.cursor))
+        if self._is_settled:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Nobody will come any more for what nobody wants."""
+        self._is_settled = True
+        unclaimed, self._unclaimed = self._unclaimed, deque()
+        for arrival in unclaimed:
+            self.desk.release(arrival.cursor)
+        self._pass_over(len(unclaimed))
+        self.desk.go_on()
+
+    def _pass_over(self, count: int) -> None:
+        if count and not self.unwanted:
+            _log.warning(
+                "deliveries come that match no subscription of this client, %s for example, and count as acknowledged; "
+                "unsubscribe from what an earlier program has subscribed to, if it is not wanted any more",
+                self.desk.ledger.cursor,
+            )
+        self.unwanted += count
+        self.desk.advance()
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """Take nothing more."""
+        self._is_stopped = True
+        self._settle()
+
+    async def settled(self) -> None:
+        """Wait until all that has come is acknowledged, and the server has noted that."""
+        cursor = self.desk.ledger.cursor
+        if cursor is not None:
+            await self.desk.noted(cursor)
+
+    def finish(self, reason: Exception) -> None:
+        """Nothing can be said any more."""
+        self.desk.finish(reason)
+        if self._settling is not None:
+            self._settling.cancel()

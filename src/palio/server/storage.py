@@ -1,0 +1,127 @@
+"""What lies between a node and its store: records become bytes, and threads do what takes time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from palio.errors import PalioError
+from palio.node import records
+from palio.node.keeping import tail_from
+from palio.node.node import Node
+from palio.node.ports import Fetch, Fetched, Input, Persist, Persisted, Space
+from palio.node.settings import NodeSettings
+from palio.server.store_config import StoreTable
+from palio.store import Batch, Committer, Store
+from palio.store.committer import Figures
+
+_TAIL_BYTES = 1 << 30
+
+
+class Storage:
+    """The store of a running server. ``give`` brings what has become of a node's wishes back to it."""
+
+    def __init__(self, table: StoreTable, server: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.store = Store.open(table.path, name=server, settings=table.settings, describe=records.describe)
+        self._loop = loop
+        self._most = table.waiting_bytes
+        self.parties: list[str] = []
+        """Parties that held something when the server was last stopped."""
+        self._committer: Committer[int] | None = None
+        self.failure: PalioError | None = None
+        self._give: Callable[[Input], None] = lambda _: None
+        self._failed: Callable[[PalioError], None] = lambda _: None
+        self.is_full = False
+        """Whether nothing can be written, or should be."""
+        self._has_no_room = False
+        self._submitted = self._persisted = 0
+        self._settled = asyncio.Event()
+        self._settled.set()
+
+    def node(self, settings: NodeSettings, now: int) -> Node:
+        """The node as it was when it was last written to disk."""
+        known = [records.decode(*each) for each in self.store.records()]
+        self.parties = [str(key[1]) for key, _ in known if key[0] == "party"]
+        begin = max(tail_from(known), self.store.first)
+        tail: list[tuple[int, bytes]] = []
+        while begin < self.store.next:
+            tail += self.store.read(begin, self.store.next, _TAIL_BYTES)
+            begin = tail[-1][0] + 1
+        return Node(settings, known, now, tail, self.store.first)
+
+    def start(self, give: Callable[[Input], None], failed: Callable[[PalioError], None]) -> None:
+        """Begin to write."""
+        self._give, self._failed = give, failed
+        told = (self._done, self._fail, self._note_full)
+        self._committer = Committer(self.store, *(partial(self._tell, each) for each in told))
+
+    def _tell(self, whom: Callable[[Any], None], what: object) -> None:
+        """Say something in the loop's thread that another one has found."""
+        self._loop.call_soon_threadsafe(whom, what)
+
+    def persist(self, wish: Persist) -> None:
+        """Write something."""
+        assert self._committer is not None
+        self._submitted = wish.token
+        self._settled.clear()
+        encoded = [records.encode(each) for each in wish.records]
+        self._committer.submit(Batch(encoded, wish.entries, wish.trim, wish.is_pressing), wish.token)
+
+    def fetch(self, wish: Fetch) -> None:
+        """Read something."""
+        assert self._committer is not None
+        call, token = self._loop.call_soon_threadsafe, wish.token
+
+        def done(found: list[tuple[int, bytes]]) -> None:
+            call(self._give, Fetched(token, tuple(found)))
+
+        self._committer.read(wish.position, wish.end, wish.bytes, done)
+
+    def _done(self, token: int) -> None:
+        self._persisted = token
+        if token == self._submitted:
+            self._settled.set()
+        self._give(Persisted(token))
+
+    def _fail(self, error: PalioError) -> None:
+        """Never go on after that: nobody knows what is on disk."""
+        self.failure = error
+        self._settled.set()
+        self._failed(error)
+
+    def _note_full(self, is_full: bool) -> None:
+        self._has_no_room = is_full
+        self.look()
+
+    def look(self) -> None:
+        """See whether there is room, and tell the node if that has changed."""
+        is_full = self._has_no_room or not self.store.has_room()
+        if is_full != self.is_full:
+            self.is_full = is_full
+            self._give(Space(not is_full))
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that are not written yet."""
+        return 0 if self._committer is None else self._committer.waiting_bytes
+
+    @property
+    def figures(self) -> Figures:
+        """What was written and read."""
+        return Figures() if self._committer is None else self._committer.figures
+
+    def is_behind(self, held: int) -> bool:
+        """Whether so much waits for the disk, with what waits for that, that nothing should be added."""
+        return self.waiting_bytes + held > self._most
+
+    async def settled(self) -> None:
+        """Wait until all is written, or never will be."""
+        await self._settled.wait()
+
+    async def close(self, seconds: float) -> None:
+        """Write what is left, and let go of the files."""
+        if self._committer is not None:
+            await self._loop.run_in_executor(None, partial(self._committer.close, seconds))
+        self.store.close()

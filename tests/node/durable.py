@@ -1,0 +1,67 @@
+"""A durable node and its disk, for tests: it dies and comes back at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from palio.node.keeping import tail_from
+from palio.node.node import Node, NodeSettings
+from palio.node.ports import Fetch, Fetched, Input, Output, Persist, Persisted
+from palio.node.records import decode, encode
+
+
+class Durable:
+    """All that the node wants to be written is, at once, and through the form in which it is stored."""
+
+    def __init__(self, **options: Any) -> None:
+        self.settings = NodeSettings("milan", "ce")._replace(**{"durable": True, "reserve": 0, **options})
+        self.records: dict[bytes, bytes] = {}
+        self.entries: dict[int, bytes] = {}
+        self.node = Node(self.settings)
+
+    def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
+        """What is said in the end."""
+        said: list[Output] = []
+        for output in self.node.handle(inputs, now):
+            match output:
+                case Persist():
+                    self.write(output)
+                    said += self.handle([Persisted(output.token)], now)
+                case Fetch(token, position, end, most):
+                    said += self.handle([Fetched(token, self.read(position, end, most))], now)
+                case _:
+                    said.append(output)
+        return said
+
+    def write(self, persist: Persist) -> None:
+        for record in persist.records:
+            key, value = encode(record)
+            if value is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = value
+        self.entries |= dict(persist.entries)
+        if persist.trim is not None:
+            self.entries = {position: data for position, data in self.entries.items() if position >= persist.trim}
+
+    def read(self, position: int, end: int, most: int) -> tuple[tuple[int, bytes], ...]:
+        found, size = [], 0
+        for place in range(position, end):
+            found.append((place, self.entries.get(place, b"")))
+            size += len(found[-1][1])
+            if size >= most:
+                break
+        return tuple(found)
+
+    def die(self, now: int, **options: Any) -> None:
+        """The server dies and comes back, perhaps with other settings."""
+        self.settings = self.settings._replace(**options)
+        records = [decode(*each) for each in self.records.items()]
+        begin = tail_from(records)
+        tail = [each for each in sorted(self.entries.items()) if each[0] >= begin]
+        self.node = Node(self.settings, records, now, tail, min(self.entries, default=begin))
+
+
+def of_kind(outputs: Sequence[Output], *kinds: type[Output]) -> list[Any]:
+    return [each for each in outputs if isinstance(each, kinds)]
