@@ -52,10 +52,9 @@ def got(outputs: list[Output], reading: int) -> list[tuple[int, int]]:
     """Numbers and contents of what the reader gets."""
     found: list[tuple[int, int]] = []
     for each in outputs:
-        single = one_by_one(each) if isinstance(each, DeliverBlock) else [each]
-        for delivery in single:
-            if isinstance(delivery, Deliver) and delivery.readings == (reading,):
-                found.append((delivery.numbers[0], delivery.notification["x"]))  # type: ignore[arg-type]
+        single: list[Any] = list(one_by_one(each)) if isinstance(each, DeliverBlock) else [each]
+        mine = [one for one in single if isinstance(one, Deliver) and one.readings == (reading,)]
+        found += [(one.numbers[0], one.notification["x"]) for one in mine]  # type: ignore[misc]
     return found
 
 

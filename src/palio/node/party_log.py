@@ -73,8 +73,8 @@ class PartyLog:
 
     __slots__ = (
         "attempts", "away", "done", "done_size", "dropped", "expected", "expired", "flights", "forgotten", "high",
-        "identity", "is_blocked", "is_fetching", "keep", "letter", "letters", "marks", "name", "next", "number", "place", "reading",
-        "sent", "sent_size", "since", "size", "taken", "taken_size",
+        "identity", "is_blocked", "is_fetching", "keep", "letter", "letters", "marks", "name", "next", "number",
+        "place", "reading", "sent", "sent_size", "since", "size", "taken", "taken_size",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, identity: int, keep: Keep) -> None:
