@@ -14,7 +14,6 @@ import tempfile
 import time
 from pathlib import Path
 from random import SystemRandom
-from statistics import quantiles
 
 from tests.processes.fleet import NETWORKS
 from tests.processes.kill_campaign import Campaign, Plan
@@ -64,15 +63,7 @@ def _tell(campaign: Campaign, verdict: Verdict) -> None:
             f"{each.lost:4,}; {each.redelivered:11,}, {each.lives:5,}",
             file=sys.stderr,
         )
-    happened = {**campaign.havoc.counts, "programs killed": campaign.programs_killed()}
-    print(", ".join(f"{count:,} {what}" for what, count in sorted(happened.items())), file=sys.stderr)
-    starts = campaign.havoc.starts
-    if len(starts) > 1:
-        cuts = quantiles(starts, n=10)
-        print(
-            f"from start to listening: median {cuts[4]:.2f} s, 9 of 10 below {cuts[8]:.2f} s, at most {max(starts):.2f} s",
-            file=sys.stderr,
-        )
+    print(*campaign.happened(), sep="\n", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ import asyncio
 import signal
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.processes.fleet import NETWORKS, Fleet
 from tests.processes.kill_havoc import Havoc
 from tests.processes.kill_judge import KINDS, Judge, Verdict
 from tests.processes.kill_ledger import MOST_X, Follower, Wish
+from tests.processes.kill_recovery import reconnections, spread_of
 
 SETTINGS = """
 history_bytes = 0
@@ -125,7 +125,6 @@ class Campaign:
         self._followers = {name: Follower(self._ledger(name)) for name in (*self._publishers, *self._parties)}
         self._programs: dict[str, Program] = {}
         self._runs: dict[str, asyncio.Task[None]] = {}
-        self.counts: Counter[str] = Counter()
 
     def _wish(self, place: int) -> tuple[Wish, str]:
         """What a party wants, and how it behaves."""
@@ -261,7 +260,7 @@ class Campaign:
             self._programs[self._random.choice(self._publishers)].kill()
 
     async def _rest(self) -> None:
-        """Nobody dies any more, and publishers end: wait until they were told that all is accepted, and all has come."""
+        """No server dies any more, and publishers end: wait until all that they published is accepted, and has come."""
         for name in self._publishers:
             self._programs[name].end()
         publishing = [self._runs[name] for name in self._publishers]
@@ -283,5 +282,12 @@ class Campaign:
         ending = [self._runs[name] for name in self._parties]
         await self._wait(lambda: all(task.done() for task in ending), "the end")
 
-    def programs_killed(self) -> int:
-        return sum(program.kills for program in self._programs.values())
+    def happened(self) -> list[str]:
+        """What was done, and how long servers took to come back, for people."""
+        counts = {**self.havoc.counts, "programs killed": sum(each.kills for each in self._programs.values())}
+        logs = {name: server.said() for name, server in self._fleet.servers.items()}
+        return [
+            ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items())),
+            f"from start to listening: {spread_of(self.havoc.starts)}",
+            f"from listening to connected, for each link: {spread_of(reconnections(logs))}",
+        ]

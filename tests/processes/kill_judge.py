@@ -216,7 +216,7 @@ class Judge:
 
     @property
     def have_all_marks(self) -> bool:
-        """Whether each party has got what each publisher has published last, and so all before it, if nothing is lost."""
+        """Whether each party has got what each publisher has published last: all before it has come, or never will."""
         marks = {(each.name, n) for each in self.publishers.values() for n, one in each.intents.items() if one.is_mark}
         return bool(marks) and all(marks <= party.got.keys() for party in self.parties.values())
 

@@ -106,9 +106,11 @@ class Book:
     """The file of one program, to which it appends."""
 
     def __init__(self, path: Path) -> None:
-        self.before = list(read(path)) if path.exists() else []
+        follower = Follower(path)
+        self.before = list(follower.news())
         """What earlier lives have written."""
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.truncate(self._file, follower.place)  # a line that is not whole was never written
         self.write(Life())
 
     def write(self, line: Line) -> None:
@@ -122,22 +124,18 @@ class Follower:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._place = 0
+        self.place = 0
+        """Where the lines that were read end."""
 
     def news(self) -> Iterator[Line]:
         """The lines that are new; one that is not whole waits."""
         if not self._path.exists():
             return
         with self._path.open("rb") as file:
-            file.seek(self._place)
+            file.seek(self.place)
             data = file.read()
         end = data.rfind(b"\n") + 1
-        self._place += end
+        self.place += end
         for each in data[:end].splitlines():
             name, *fields = json.loads(each)
             yield _KINDS[name](*fields)
-
-
-def read(path: Path) -> Iterator[Line]:
-    """All lines of a file."""
-    yield from Follower(path).news()
