@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -224,9 +224,10 @@ class Campaign:
         is_ready = await self._wait(lambda: all(each.has_spread for each in judge.parties.values()), "subscriptions")
         if is_ready:
             self._start_publishers(plan.rate)
+            await self._wait(lambda: all(each.accepted for each in judge.publishers.values()), "first publications")
             await self._havoc()
-            await self._rest()
-            await self._look_again()
+            if await self._rest():
+                await self._look_again()
         verdict = judge.verdict()
         failures = [text for program in self._programs.values() for text in program.failures]
         return verdict._replace(problems=(*verdict.problems, *failures, *self._fleet.faults()))
@@ -259,28 +260,25 @@ class Campaign:
             await asyncio.sleep(self._random.uniform(4, 12))
             self._programs[self._random.choice(self._publishers)].kill()
 
-    async def _rest(self) -> None:
+    async def _rest(self) -> bool:
         """No server dies any more, and publishers end: wait until all that they published is accepted, and has come."""
-        for name in self._publishers:
-            self._programs[name].end()
-        publishing = [self._runs[name] for name in self._publishers]
-        await self._wait(lambda: all(task.done() for task in publishing), "the publishers' last words")
-        await self._wait(lambda: self._judge.have_all_marks, "what is under way")
+        is_accepted = await self._end_programs(self._publishers, "what publishers say last")
+        return is_accepted and await self._wait(lambda: self._judge.have_all_marks, "what is under way")
 
     async def _look_again(self) -> None:
         """All parties die once more and come back, and something more is published: nothing else may come to them."""
         for name in self._parties:
             self._programs[name].kill()
         self._start_publishers(self._plan.rate)
-        for name in self._publishers:
+        if await self._rest():
+            await self._end_programs(self._parties, "the end")
+
+    async def _end_programs(self, names: Iterable[str], what: str) -> bool:
+        """Ask programs to finish; whether they have."""
+        for name in names:
             self._programs[name].end()
-        publishing = [self._runs[name] for name in self._publishers]
-        await self._wait(lambda: all(task.done() for task in publishing), "a last publication")
-        await self._wait(lambda: self._judge.have_all_marks, "the last publications")
-        for name in self._parties:
-            self._programs[name].end()
-        ending = [self._runs[name] for name in self._parties]
-        await self._wait(lambda: all(task.done() for task in ending), "the end")
+        ending = [self._runs[name] for name in names]
+        return await self._wait(lambda: all(task.done() for task in ending), what)
 
     def happened(self) -> list[str]:
         """What was done, and how long servers took to come back, for people."""

@@ -57,7 +57,9 @@ def test_servers_that_acknowledge_too_early_are_found_out(tmp_path: Path) -> Non
     verdicts: list[Verdict] = []
 
     async def story() -> None:
-        plan = _SHORT._replace(kills=3, program="tests.processes.hasty", patience=6.0, mean_life=0, with_bounded=False)
+        plan = _SHORT._replace(
+            network="ce", kills=4, program="tests.processes.hasty", patience=6.0, mean_life=0, with_bounded=False
+        )
         verdicts.append(await Campaign(plan, tmp_path, print).run())
 
     run(story(), deadline=240)
