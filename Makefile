@@ -33,6 +33,7 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 	$(BIN)/palio bench covering
 	$(BIN)/palio bench routing
 	$(BIN)/palio bench sim
+	$(BIN)/palio bench archive
 	$(BIN)/palio bench spark --quick
 	$(BIN)/palio bench lab --quick
 	$(BIN)/palio bench broker --quick

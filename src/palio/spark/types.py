@@ -53,7 +53,9 @@ def check_columns(events: DataFrame, wanted: Collection[str]) -> list[str]:
 
 
 def check_names(events: DataFrame) -> None:
-    """Refuse columns that Spark could not tell apart."""
+    """Refuse columns that Spark could not tell apart; it can if it was told that their case counts."""
+    if events.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
+        return
     seen: dict[str, str] = {}
     for name in events.columns:
         other = seen.setdefault(name.lower(), name)
