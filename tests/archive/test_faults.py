@@ -159,6 +159,20 @@ def test_the_archiver_goes_on_beside_compaction(tmp_path):
     assert ids(tmp_path) == list(range(60))
 
 
+def test_compaction_after_the_archiver_died(tmp_path):
+    """It leaves alone what the archiver has to complete first."""
+    for disk in faulty(tmp_path, "kill"):
+        try:
+            archive(disk)
+        except KilledError:
+            for _ in range(2 if disk.folder.exists() else 0):
+                compact(Disk(disk.folder), SMALL)
+        else:
+            return
+        archive(Disk(disk.folder))
+        assert ids(disk.folder) == list(range(60))
+
+
 def test_a_read_only_disk_is_told_and_nothing_is_lost(tmp_path):
     class ReadOnly(Disk):
         def create(self, name, fill):
