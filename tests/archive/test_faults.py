@@ -73,8 +73,8 @@ def test_archiving(tmp_path, how):
 @every_fault
 def test_two_faults_in_a_row(tmp_path, how):
     """The second one while it recovers from the first."""
-    for first in range(3, 30, 4):
-        for second in range(14):
+    for first in range(3, 30, 8):
+        for second in range(0, 14, 2):
             folder = tmp_path / f"{first}-{second}"
             for step in (first, second):
                 with pytest.raises((OSError, KilledError)):
