@@ -250,16 +250,19 @@ class Client(Session):
         return read_letters(await self.query("letters"))
 
     async def requeue(self, letters: Iterable[int]) -> None:
-        """Deliver dead letters again, by their numbers."""
+        """Deliver dead letters again, by their numbers; all of them, or none if one is not known.
+
+        If the connection breaks meanwhile, :class:`ConnectionLostError` is raised: look whether they are still there.
+        """
         await self._do_with("requeue", letters)
 
     async def discard(self, letters: Iterable[int]) -> None:
-        """Forget dead letters, by their numbers."""
+        """Forget dead letters, by their numbers; as :meth:`requeue` in all else."""
         await self._do_with("discard", letters)
 
     async def _do_with(self, action: str, letters: Iterable[int]) -> None:
         numbers = read_numbers(letters)
-        await self._request(lambda connection: connection.letters(action, numbers))
+        await (await self._open()).letters(action, numbers)
 
     def _durable(self) -> Desk:
         if self._desk is None:

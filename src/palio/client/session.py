@@ -19,6 +19,7 @@ from palio.client.errors import (
     CannotConnectError,
     ClosedError,
     ConnectionLostError,
+    RefusedError,
     ServiceError,
     UnknownCursorError,
     cannot_connect,
@@ -72,6 +73,13 @@ class Session:
             raise ClosedError("the client was connected already; make another one")
         connection = await self._dial()
         self._check_cursor(connection)
+        try:
+            await self._go_back(connection)
+        except BaseException as error:
+            connection.abort(ConnectionLostError("the client was closed", "closed"))
+            if isinstance(error, ConnectionLostError):
+                raise cannot_connect(str(error), error.code) from error
+            raise
         self._connection = connection
         self._is_connected.set()
         self._keeper = asyncio.create_task(self._keep())
@@ -247,7 +255,17 @@ class Session:
                 raise outcome
             if isinstance(outcome, ServiceError):
                 _log.error("%s: refused after connecting again: %s", self.address, outcome)
+        await self._go_back(connection)
         self._unaccepted.repeat(connection.publish)
+
+    async def _go_back(self, connection: Connection) -> None:
+        """Ask a server that begins too late for what is before that."""
+        if self._inbox.wanted is not None:
+            try:
+                await connection.replay(self._inbox.wanted, None, -1)
+            except RefusedError as error:
+                _log.warning("%s: %s", self.address, error)
+                self._inbox.cannot_go_back()
 
     def _give_up(self, reason: ServiceError | CallerError) -> None:
         """Nothing can be done any more."""

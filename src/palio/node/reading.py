@@ -119,6 +119,8 @@ class Reading:
             self._send(log, now)
 
     def _send(self, log: PartyLog, now: int) -> None:
+        if log.expected < 0 and log.since is None:
+            self._logs.announce(log, log.sent)  # behind the answer to who wanted it
         while log.is_behind and log.credit(self._logs.settings.flight_bytes):
             place, end = self._place(log), self._logs.recent.first
             log.place = place
@@ -200,6 +202,7 @@ class Reading:
     def _pass_over(self, log: PartyLog, end: int, why: str) -> bool:
         """Deliveries that cannot be sent count as done. While others before them are under way, that has to wait."""
         if log.done < log.sent < end:
+            log.is_blocked = True
             return False
         count = log.drop(end)
         log.jump(end)
@@ -281,8 +284,6 @@ class Reading:
             self._refuse_gone(log, f"delivery {number}")
         log.begin_reading(number)
         log.since, log.expected = since, -1
-        if since is None:
-            self._logs.announce(log, number)
         self._logs.stirred[log] = None
 
     @staticmethod

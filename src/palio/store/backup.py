@@ -65,7 +65,7 @@ def _copy(source: Path, target: Path, progress: Progress) -> Checked:
         raise files.path_error(target, error) from error
     try:
         _copy_pages(source, writer, progress)
-        writer.pragma("journal_mode", "DELETE")
+
         with writer:
             schema.write_meta(writer, schema.read_meta(writer).changed(is_copy=True))
     except apsw.Error as error:
@@ -75,6 +75,7 @@ def _copy(source: Path, target: Path, progress: Progress) -> Checked:
         raise write_error(target, error, system_errno) from error
     writer.close()
     checked = check(target)
+    files.clean_beside(target)  # readers leave something there
     if checked.damage:
         files.clean(target)
         raise DamagedStoreError(

@@ -40,12 +40,12 @@ class Testimony:
     def encode(self) -> bytes:
         """The bytes of one place."""
         content = _CONTENT.pack(_MAGIC, self.incarnation, self.opening, self.nonce, self.commit)
-        return content + _SUM.pack(plain_sum(content))
+        return content + _SUM.pack(plain_sum(b"witness", content))
 
 
 def _decode(data: bytes) -> Testimony | None:
-    content = data[: _CONTENT.size]
-    if len(data) < _CONTENT.size + _SUM.size or _SUM.unpack_from(data, _CONTENT.size)[0] != plain_sum(content):
+    content, total = data[: _CONTENT.size], data[_CONTENT.size : _CONTENT.size + _SUM.size]
+    if len(total) < _SUM.size or _SUM.unpack(total)[0] != plain_sum(b"witness", content):
         return None
     magic, *numbers = _CONTENT.unpack(content)
     return Testimony(*numbers) if magic == _MAGIC else None
