@@ -37,6 +37,8 @@ class LogPuppet(Puppet):
         """All that it was asked for."""
         self.refusals: dict[type[Control], tuple[str, str]] = {}
         """What it refuses, with code and text."""
+        self.is_silent = False
+        """Whether it answers nothing."""
         self._greeted_one: asyncio.StreamWriter | None = None
         """To whom deliveries are sent as they come."""
         self.letters: dict[str, Any] = {"letters": [], "forgotten": 0}
@@ -83,10 +85,8 @@ class LogPuppet(Puppet):
         durable = hello.durable
         self._greeted_one = self.speaker
         if durable is not None:
-            knows = durable.log == self.log and -1 <= durable.after < len(self.deliveries)
-            self.begin_at(
-                max(self.dropped, durable.after + 1 if knows and durable.after >= 0 else self.acknowledged + 1)
-            )
+            knows = durable.log == self.log and self.acknowledged <= durable.after < len(self.deliveries)
+            self.begin_at(max(self.dropped, durable.after + 1 if knows else self.acknowledged + 1))
 
     def _noted(self, number: int) -> None:
         self.acknowledgements.append(number)
@@ -96,6 +96,8 @@ class LogPuppet(Puppet):
 
     def _asked(self, request: Any) -> None:
         self.requests.append(request)
+        if self.is_silent:
+            return
         code, text = self.refusals.get(type(request), ("", ""))
         if isinstance(request, Query) and not code:
             self.say(control.encode(Result(request.number, self.letters)))

@@ -459,8 +459,20 @@ def test_who_knows_where_it_was_goes_on_there() -> None:
             for x in range(5):
                 puppet.deliver(x=x)
             puppet.acknowledged = 3
-            async with durable_client(puppet, Durable(after="3/1")) as eva, eva.subscribe("x any") as events:
-                assert [each.number for each in await taken(events, 3)] == [2, 3, 4]
+            gaps: list[Gap] = []
+            durable = Durable(after="3/1", on_gap=gaps.append)
+            async with durable_client(puppet, durable) as eva, eva.subscribe("x any") as events:
+                assert [each.number for each in await taken(events, 3)] == [2, 3, 4]  # though 3 was acknowledged
+                assert not gaps
+            puppet.refusals[Replay] = "gone", "deliveries before 4 are gone"
+            async with durable_client(puppet, durable) as eva, eva.subscribe("x any") as events:
+                assert (await anext(events)).number == 4
+                assert gaps == [Gap(Cursor(3, 1), Cursor(3, 4), "skipped")]
+                assert eva.missed == 2
+                await puppet.hang_up()
+                puppet.deliver(x=5)
+                assert (await anext(events)).number == 5
+                assert len(puppet.asked(Replay)) == 2
 
     run(story())
 
@@ -532,7 +544,9 @@ def test_a_replay_goes_on_after_a_break() -> None:
             await puppet.hang_up()
             got = await taken(events, 2)
             assert [(each.number, each.is_repeated) for each in got] == [(2, True), (3, True)]
-            assert puppet.hellos[1].durable == control.Durable(log=3, after=1)
+            assert puppet.hellos[1].durable == control.Durable(log=3, after=3)
+            assert [each.first for each in puppet.asked(Replay)] == [0, 2]
+            assert eva.missed == 0
 
     run(story())
 
@@ -607,6 +621,33 @@ def test_what_cannot_be_rejected_is_still_held() -> None:
     run(story())
 
 
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_what_is_acknowledged_already_cannot_be_rejected(is_broken: bool) -> None:
+    async def story() -> None:
+        async with LogPuppet() as puppet, durable_client(puppet) as eva, eva.subscribe("x any") as events:
+            puppet.deliver(x=1)
+            delivery = await anext(events)
+            puppet.is_silent = is_broken
+            rejecting = asyncio.create_task(delivery.reject("why", wait=True))
+            await until(lambda: puppet.asked(Reject))
+            puppet.is_silent = False
+            puppet.refusals[Reject] = "invalid", "the first that is not acknowledged is 1"
+            if is_broken:  # it was done, but the answer was lost
+                await puppet.hang_up()
+                await rejecting
+                assert len(puppet.asked(Reject)) == 2
+            else:
+                await rejecting
+                await eva.replay(first=0)
+                again = await anext(events)
+                with pytest.raises(RefusedError, match="not acknowledged is 1"):
+                    await again.reject("why", wait=True)
+            puppet.deliver(x=2)
+            await (await anext(events)).ack(wait=True)  # nothing stands in the way
+
+    run(story())
+
+
 def test_dead_letters_are_listed_and_dealt_with() -> None:
     form = {
         "letter": 4,
@@ -647,6 +688,13 @@ def test_dead_letters_are_listed_and_dealt_with() -> None:
             for wrong in ([], [-1], [True], ["4"]):
                 with pytest.raises(CallerError, match="letters:"):
                     await eva.requeue(wrong)  # type: ignore[arg-type]
+            puppet.is_silent = True
+            requeueing = asyncio.create_task(eva.requeue([4]))
+            await until(lambda: len(puppet.asked(Letters)) == 3)
+            await puppet.hang_up()
+            with pytest.raises(ConnectionLostError):  # it may have been done, and cannot be done twice
+                await requeueing
+            puppet.is_silent = False
             puppet.letters = {"letters": [{"letter": 4}], "forgotten": 0}
             with pytest.raises(ValueError, match="dead letters cannot be read"):
                 await eva.letters()

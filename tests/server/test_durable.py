@@ -13,6 +13,8 @@ from palio import Notification
 from palio.codec import control, frames
 from palio.codec.control import VERSION, Answer, Durable, Hello, Letters, Position, Query, Reject, Replay, Result
 from palio.model import Mode
+from palio.node.reading import GoneError
+from palio.server.errors import code_of
 from palio.server.server import Server
 from tests.serving import Noted, Raw, configured, run, serving, until
 
@@ -266,26 +268,8 @@ def test_replay(tmp_path: Path) -> None:
     run(story())
 
 
-def test_replay_of_what_is_gone_says_what_there_is(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with serving(**stored(tmp_path)) as server:
-            eva, _ = await reader(server)
-            await eva.subscribe("x any")
-            adam = await Raw.party(server, "adam")
-            for number in range(1_400):  # each is an entry of its own
-                adam.publish(number + 1, x=number)
-                await accepted(adam)
-                await values(eva, 1)
-                if number % 100 == 99:
-                    await acknowledge(eva, number)
-            log = server.driver.node.logs.of("eva")
-            assert log.first > 0
-            for wish in ({"first": 0}, {"since": datetime(2020, 1, 1, tzinfo=UTC)}):
-                answer = await answered(eva, Replay(7, **wish))
-                assert answer.code == "gone"
-                assert f"from number {log.first} to 1399" in answer.text
-
-    run(story(), 60)
+def test_what_is_gone_has_a_code() -> None:
+    assert code_of(GoneError("delivery 0 is gone")).value == "gone"
 
 
 def _x(form: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from palio.client.durable import Cursor, Gap
-from palio.client.errors import ConnectionLostError, GoneError
+from palio.client.errors import ConnectionLostError, GoneError, ServiceError
 from palio.client.ledger import Ledger
 from palio.codec.control import Position
 
@@ -28,6 +28,8 @@ class _Rejection(NamedTuple):
     refused: list[Callable[[], None]]
     """Who hears that it was refused, and holds the delivery again."""
     waiters: list[asyncio.Future[None]]
+    connections: set[Connection]
+    """Which have been told."""
 
 
 class Desk:
@@ -98,7 +100,7 @@ class Desk:
     def reject(self, cursor: Cursor, reason: str, refused: Callable[[], None]) -> None:
         """One of its holders cannot do anything with a delivery; who that is hears if the server does not take it."""
         if cursor.log == self.ledger.log:
-            self._rejections.setdefault(cursor.number, _Rejection([], [])).refused.append(refused)
+            self._rejections.setdefault(cursor.number, _Rejection([], [], set())).refused.append(refused)
             self.ledger.reject(cursor.number, reason)
             self.advance()
 
@@ -157,6 +159,7 @@ class Desk:
         """All before it are done; without a connection, the next one will hear of it."""
         self.flush()
         if self._connection is not None and self._connection.is_open:
+            self._rejections[number].connections.add(self._connection)
             self._rejecting = self._connection.reject(number, reason)
             self._rejecting.add_done_callback(lambda answer: self._answered(number, answer))
 
@@ -168,7 +171,12 @@ class Desk:
         if isinstance(error, ConnectionLostError):
             return
         rejection = self._rejections.pop(number)
-        if error is None:
+        if isinstance(error, ServiceError) and error.code == "invalid":
+            # All before it are acknowledged, so it is, too: before a replay, or because an earlier connection was told.
+            _log.warning("delivery %d is acknowledged already: %s", number, error)
+            error = error if len(rejection.connections) == 1 else None
+            self.ledger.rejected(number)
+        elif error is None:
             self.ledger.rejected(number)
         else:
             _log.error("delivery %d could not be rejected, and is still held: %s", number, error)

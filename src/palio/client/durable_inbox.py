@@ -37,12 +37,8 @@ class DurableInbox(Inbox):
         super().__init__(lambda _: None)  # queues of durable subscriptions are never too full
         self._durable = durable
         self.desk = Desk(durable.window)
-        self.position: Position | None = None
-        """What the server has said of the log last."""
-        self.missed = 0
-        """How many deliveries are known to be gone before they could come."""
-        self.unwanted = 0
-        """How many deliveries nobody wanted."""
+        self._gap: Gap | None = None
+        """What is gone unless the server goes back."""
         self._unclaimed: deque[Arrival] = deque()
         """What no subscription wants yet."""
         self._is_settled = False
@@ -54,7 +50,18 @@ class DurableInbox(Inbox):
 
     def durable(self) -> control.Durable:
         """What is said to a server, with the delivery that has come last."""
-        return self._durable.wire(self.desk.ledger.cursor or self._durable.cursor)
+        return self._durable.wire(self.desk.ledger.resume() or self._durable.cursor)
+
+    @property
+    def wanted(self) -> int | None:
+        """The number to which the server should go back, if it should."""
+        return self.desk.ledger.wanted
+
+    def cannot_go_back(self) -> None:
+        """The server does not have that any more."""
+        self.desk.ledger.wanted, gap = None, self._gap
+        if gap is not None:
+            self._tell(gap)
 
     def positioned(self, position: Position, connection: Connection) -> None:
         """Which delivery comes next."""
@@ -63,7 +70,8 @@ class DurableInbox(Inbox):
             self._retract(first)
         self.position = position
         gap = self.desk.position(position, connection, self._durable.cursor)
-        if gap is not None:
+        self._gap = None if self.wanted is None else gap
+        if gap is not None and self._gap is None:
             self._tell(gap)
 
     def _retract(self, first: Cursor) -> None:

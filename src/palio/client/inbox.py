@@ -21,6 +21,14 @@ _log = logging.getLogger("palio.client")
 class Inbox:
     """All streams of a client; its connections give to them."""
 
+    is_durable = False
+    position: control.Position | None = None
+    """What the server has said of the log of a durable party last."""
+    missed = 0
+    """How many deliveries are known to be gone before they could come."""
+    unwanted = 0
+    """How many deliveries nobody wanted."""
+
     def __init__(self, overflowed: Callable[[Subscription], object]) -> None:
         self._overflowed = overflowed
         """Whom to tell of a subscription that could not take what came."""
@@ -71,11 +79,6 @@ class Inbox:
         """The server has noted what is done; only durable parties are told."""
         raise DecodeError("an acknowledgement of deliveries does not belong here")
 
-    is_durable = False
-    position: control.Position | None = None
-    missed = 0
-    unwanted = 0
-
     def began(self, subscription: Subscription) -> None:
         """There is one more subscription."""
         self.subscriptions.add(subscription)
@@ -85,6 +88,14 @@ class Inbox:
 
     async def settled(self) -> None:
         """Wait until all that has come is acknowledged, and the server has noted that."""
+
+    @property
+    def wanted(self) -> int | None:
+        """The number to which the server should go back, if it should."""
+        return None
+
+    def cannot_go_back(self) -> None:
+        """The server does not have any more what is wanted."""
 
     def stop(self) -> None:
         """Take nothing more."""
@@ -96,5 +107,4 @@ class Inbox:
 def read_sequence(sequence: control.Sequence, limits: Limits) -> tuple[Pattern, tuple[Notification, ...]]:
     """A sequence of notifications, and the pattern that it matches."""
     pattern = msgpack.decode(Pattern, bytes(sequence.pattern), limits)
-    elements = tuple(control.notification(*each, limits) for each in sequence.notifications)
-    return pattern, elements
+    return pattern, tuple(control.notification(*each, limits) for each in sequence.notifications)

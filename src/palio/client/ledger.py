@@ -40,19 +40,33 @@ class Ledger:
         """A heap of those numbers; some are done already."""
         self._reasons: dict[int, str] = {}
         """Why deliveries are to be rejected."""
+        self.wanted: int | None = None
+        """The server should go back to this number: the application begins there, or a replay was broken off."""
 
     @property
     def cursor(self) -> Cursor | None:
-        """Up to where everything has come."""
+        """The delivery before the next one."""
         return None if self.log is None else Cursor(self.log, self.next - 1)
+
+    def resume(self) -> Cursor | None:
+        """There will be another connection: up to where everything has come, whatever the last one has repeated."""
+        if self.next < self._high:
+            self.wanted = self.next
+        self.next = self._high
+        return self.cursor
 
     def position(self, position: Position, after: Cursor | None = None) -> Gap | None:
         """The server says which delivery comes next: what is gone, if something is.
 
-        ``after`` is where an application wants to begin, which counts if no log is known yet.
+        ``after`` is where an application wants to begin, which counts if no log is known yet. A server that begins
+        later may be asked to go back.
         """
         expected = self.cursor or after
         gap = self._gap(position, expected) if expected is not None else None
+        if self.log is None and gap is not None and gap.reason != "other-log":
+            self.wanted = gap.after.number + 1
+        elif position.log != self.log or position.first <= (self.wanted or 0):
+            self.wanted = None
         if position.log != self.log:
             self.log, self._high = position.log, position.first
             self._held, self._lowest, self._reasons = {}, [], {}

@@ -209,6 +209,7 @@ class Reading:
     def _pass_over(self, log: PartyLog, end: int, why: str) -> bool:
         """Deliveries that cannot be sent count as done. While others before them are under way, that has to wait."""
         if log.done < log.sent < end:
+            log.is_blocked = True
             return False
         count = log.drop(end)
         log.jump(end)
