@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     """The position of the first entry that there is."""
 
 
-_OWN = ("party", "watch", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish")
+_OWN = ("party", "watch", "logs", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish")
 """Kinds of records that count though data was lost."""
 
 

@@ -133,6 +133,7 @@ class Logs:
         if log is None:
             number, identity = self._last
             self._last = number + 1, max(identity + 1, self._incarnation)
+            self._journal.put(("logs",), self._last)  # also if this one ends, there is no other of its number
             log = self._enter(PartyLog(party, *self._last, keep))
         elif log.keep == keep:
             return log
@@ -353,6 +354,7 @@ class Logs:
             self._sweeps.insert(0, Sweep(first, 0, 0, 0))
         self._swept = self._sweeps[-1]
         self.position, _, self.count, self.size = self._swept
+        self._last = known.get(("logs",), self._last)
         for key, value in known.items():
             if key[0] == "mail":
                 number, identity, keep = value
