@@ -101,6 +101,7 @@ class Logs:
         self._shares: dict[PartyLog, _Part] = {}
         self.stirred: dict[PartyLog, None] = {}
         """Parties to which something may have to be sent."""
+        self._renamed: list[PartyLog] = []
         self._may_trim = False
         self.archived: int | None = 0 if settings.everything else None
         """Entries before this position were archived, if anybody does."""
@@ -367,17 +368,21 @@ class Logs:
                 log_of.marks.append(Mark(key[2], *value))
             elif log_of is not None:
                 log_of.letters[key[2]] = value
+        doubtful: dict[PartyLog, None] = {}
         for position, data in tail:
-            self._recall(position, data)
+            if data:
+                self._recall(position, data, doubtful)
+            else:  # it was damaged: nobody knows which numbers were given in it
+                self.position = max(self.position, position + 1)
+                doubtful |= dict.fromkeys(self._logs.values())
+        self._rename(doubtful)
         self.first = first
         for log in self._logs.values():
             self._recover(log, known.get(("cursor", log.name)))
 
-    def _recall(self, position: int, data: bytes) -> None:
+    def _recall(self, position: int, data: bytes, doubtful: dict[PartyLog, None]) -> None:
         self.position = max(self.position, position + 1)
         self.size += len(data)
-        if not data:
-            return  # it was damaged
         head = entries.decode(data).head
         self.count += head.count
         for share in head.shares:
@@ -385,6 +390,23 @@ class Logs:
             if log is not None and share.first >= log.next:
                 log.next, log.size = share.first + share.count, log.size + share.size
                 self._changed[log] = None
+            if log is not None:
+                doubtful.pop(log, None)
+
+    def _rename(self, logs: Iterable[PartyLog]) -> None:
+        """Logs of which some numbers may mean something that is lost are others from now on."""
+        for log in logs:
+            number, identity = self._last
+            self._last = number, max(identity + 1, self._incarnation)
+            log.identity = self._last[1]
+            self._renamed.append(log)
+
+    def keep_renamed(self) -> None:
+        """What was renamed when a node was made is kept as that."""
+        renamed, self._renamed = self._renamed, []
+        for log in renamed:
+            self._keep_log(log)
+            self._journal.put(("logs",), self._last)
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
         log.marks.sort()

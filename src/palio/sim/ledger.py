@@ -425,6 +425,8 @@ class Book:
                 self._problem(f"numbers of log {log.identity} of {party} may mean something else after a start")
             if mine != theirs:
                 self._give_in(facts, log)
+        if self.is_spoiled:
+            self._sweeps.clear()
         self.is_spoiled = False
 
     def _give_in(self, facts: LogFacts, log: PartyLog) -> None:
