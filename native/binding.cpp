@@ -12,6 +12,7 @@
 #include "board_binding.hpp"
 #include "body.hpp"
 #include "index_binding.hpp"
+#include "tables_binding.hpp"
 #include "to_python.hpp"
 
 namespace nb = nanobind;
@@ -115,4 +116,5 @@ NB_MODULE(_core, module) {
   palio::python::register_arrow(module);
   palio::python::register_index(module);
   palio::python::register_board(module);
+  palio::python::register_tables(module);
 }

@@ -6,7 +6,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
@@ -18,15 +18,27 @@ from palio.server.server import Server
 
 DEADLINE = 30.0
 """Seconds after which something that should happen has not happened; nothing takes nearly as long."""
-Received = control.Control | Notification | int
+
+
+class Noted(NamedTuple):
+    """The server has noted what a durable party has acknowledged."""
+
+    number: int
+
+
+Received = control.Control | Notification | Noted | int
 
 
 class Raw:
     """A connection as bytes and frames."""
 
+    opened: ClassVar[set[Raw]] = set()
+    """Those that were not closed; who runs a test does it in the end."""
+
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
         self.number = 0
+        self.opened.add(self)
 
     @classmethod
     async def connect(cls, server: Server | int, context: ssl.SSLContext | None = None) -> Raw:
@@ -64,6 +76,8 @@ class Raw:
             return frames.delivered(content)
         if kind == frames.ACCEPTED:
             return frames.accepted_up_to(content)[0]
+        if kind == frames.ACKNOWLEDGED:
+            return Noted(frames.acknowledged(content))
         return control.decode(kind, content)
 
     async def until(self, cls: type[Any]) -> Any:
@@ -103,6 +117,7 @@ class Raw:
         return (await self.until(control.Pong)).number == 77
 
     async def close(self) -> None:
+        self.opened.discard(self)
         self.writer.close()
         with suppress(OSError):
             await self.writer.wait_closed()
@@ -112,8 +127,11 @@ def run(coroutine: Coroutine[Any, Any, None], deadline: float = DEADLINE) -> Non
     """Run a test in a loop of its own, and not forever."""
 
     async def bounded() -> None:
-        async with asyncio.timeout(deadline):
-            await coroutine
+        try:
+            async with asyncio.timeout(deadline):
+                await coroutine
+        finally:
+            await asyncio.gather(*(each.close() for each in tuple(Raw.opened)))
 
     asyncio.run(bounded())
 

@@ -1,6 +1,6 @@
 """The compiled core of Palio; use it through the packages that wrap it."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 import datetime
 from typing import Any, overload
 
@@ -115,3 +115,62 @@ class Board:
     def set_logged(self, party: int, is_logged: bool) -> None: ...
 
     def dispatch(self, block: bytes | bytearray | memoryview, origin: str, incarnation: int, sequence: int, published: int, publisher: str, everything_goes_on: bool, everything_logged: bool, most_bytes: int, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> tuple[int, int, int, list[tuple[int, bytes, int, bytes]], list[tuple[int, int, int, int]], list[tuple[int, palio.errors.PalioError]], bytes, int]: ...
+
+class EventTable:
+    """
+    Notifications as columns: those of attributes, in the order of their names, then the structs
+    envelope and payload. Arrow libraries read it in place.
+    """
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the attributes; the columns themselves go by number."""
+
+    def __len__(self) -> int: ...
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]: ...
+
+class EventTables:
+    """Frames of a log on their way into tables; see palio.archive.tables."""
+
+    def __init__(self, origin: str, fold: Callable[[str], str], *, tables: int, columns: int, bytes: int) -> None: ...
+
+    def add(self, frames: bytes, offset: int, position: int) -> int:
+        """
+        Take frames from an offset on; how far it came. If not to the end, take() the largest table first.
+        """
+
+    def take(self) -> EventTable | None:
+        """The largest table, if there is one."""
+
+    def take_bad(self) -> list[tuple[int, str]]:
+        """Where frames were that could not be read, and why."""
+
+    @property
+    def rows(self) -> int:
+        """That wait in all tables."""
+
+    @property
+    def bytes(self) -> int:
+        """Of memory for them."""
+
+    @property
+    def taken(self) -> int:
+        """Notifications so far."""
+
+    @property
+    def foreign(self) -> int:
+        """Those of other origins."""
+
+    @property
+    def repeated(self) -> int:
+        """Those that came again."""
+
+    @property
+    def mark(self) -> tuple[int, int]:
+        """
+        Incarnation and sequence of the last notification; what is not above it counts as repeated.
+        """
+
+    @mark.setter
+    def mark(self, mark: tuple[int, int], /) -> None: ...

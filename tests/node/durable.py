@@ -23,16 +23,17 @@ class Durable:
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """What is said in the end."""
         said: list[Output] = []
+        wishes: list[Input] = []
         for output in self.node.handle(inputs, now):
             match output:
                 case Persist():
                     self.write(output)
                     said += self.handle([Persisted(output.token)], now)
                 case Fetch(token, position, end, most):
-                    said += self.handle([Fetched(token, self.read(position, end, most))], now)
+                    wishes.append(Fetched(token, self.read(position, end, most)))
                 case _:
                     said.append(output)
-        return said
+        return said + self.handle(wishes, now) if wishes else said
 
     def write(self, persist: Persist) -> None:
         for record in persist.records:

@@ -76,6 +76,29 @@ def test_counts(alarms: DataFrame, alarm_filters: spark.FilterSet) -> None:
     assert {row["filter"]: row["count"] for row in found.collect()} == {10: 4, 11: 4, 12: 4, 13: 2}
 
 
+def test_counts_where_filters_mention_no_column(session: SparkSession, alarms: DataFrame) -> None:
+    """Batches without columns have no rows to count."""
+    filters = filter_table(session, [(1, "z absent"), (2, ""), (3, "z any")])
+    found = spark.match(alarms, filters, result="counts").collect()
+    assert {(row["filter"], row["count"]) for row in found} == {(1, 4), (2, 4)}
+
+
+def test_columns_beside_attributes(session: SparkSession, alarms: DataFrame) -> None:
+    """Filters do not see them, whatever they are called and of whatever type; results may have them."""
+    filters = filter_table(session, [(1, "event any"), (2, "k absent and level > 3"), (3, "event absent")])
+    events = alarms.selectExpr("struct(event) as event", "level", "k")
+    found = spark.match(events, filters, key=["event", "k"], beside=["event", "k"])
+    assert {(row["event"]["event"], row["k"], row["filter"]) for row in found.collect()} == {
+        *((event, k, 3) for event, k in [("fire", 1), ("alarm", 2), (None, 3), ("fire", 4)]),
+        ("fire", 1, 2),
+        (None, 3, 2),
+    }
+    with pytest.raises(UnsupportedColumnError, match="'event' of type"):
+        spark.match(events, filters, key="k")
+    with pytest.raises(CallerError, match="beside: the events have no column 'no'"):
+        spark.match(events, filters, key="k", beside="no")
+
+
 def test_string_ids_and_a_table_of_filters_as_it_is(session: SparkSession, alarms: DataFrame) -> None:
     table = filter_table(session, [("a", "level > 3"), ("b", "level < 3"), ("a", "level = 2")], "string")
     assert pairs(spark.match(alarms, table, key="k")) == [(1, "a"), (2, "a"), (2, "b"), (3, "a")]

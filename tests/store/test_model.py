@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from palio.store import Batch, InvalidWriteError, Store
+from tests.store.conftest import MEMORY
 
 KEYS = st.binary(min_size=0, max_size=3)
 VALUES = st.one_of(st.binary(max_size=20), st.integers(1, 30_000).map(lambda size: bytes([size % 256]) * size))
@@ -23,7 +24,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.folder = Path(tempfile.mkdtemp())
+        self.folder = Path(tempfile.mkdtemp(dir=MEMORY))
         self.state: dict[bytes, bytes] = {}
         self.log: dict[int, bytes] = {}
         self.first = self.next = 0

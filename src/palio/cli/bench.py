@@ -44,6 +44,20 @@ def model(as_json: bool) -> None:
     print_report(run(lambda step: click.echo(f"  {step}", err=True)), as_json)
 
 
+@bench.command(epilog="Example:  palio bench archive --notifications 100000 --json > archive.json")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--notifications", type=click.IntRange(100), default=200_000, show_default=True, help="How many.")
+def archive(as_json: bool, notifications: int) -> None:
+    """The archive: notifications of ten attributes a second, from the log of a store to complete Parquet files.
+
+    For 1, 10 and 100 of them in an entry of the log; and compaction of ten rolls. "times decoding" compares the time of
+    the processor with that of decoding each notification in Python, and doing nothing with it.
+    """
+    from palio.bench.archive import run
+
+    print_report(run(lambda step: click.echo(f"  {step}", err=True), notifications), as_json)
+
+
 @bench.command(epilog="Example:  palio bench covering --sizes 12500,25000 --json > covering.json")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(

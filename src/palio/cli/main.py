@@ -10,6 +10,7 @@ from palio import __version__
 
 _COMMANDS = {
     "advertise": "palio.cli.advertise:advertise",
+    "archive": "palio.cli.archive:archive",
     "bench": "palio.cli.bench:bench",
     "demo": "palio.cli.demo:demo",
     "lab": "palio.cli.lab:lab",

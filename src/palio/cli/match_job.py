@@ -12,6 +12,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from palio.cli.match_events import Choice, Events, open_events
 from palio.cli.match_report import (
     EventFigures,
     FilterCount,
@@ -23,17 +24,14 @@ from palio.cli.match_report import (
     Summary,
     UnknownAttribute,
 )
-from palio.errors import CallerError
-from palio.spark import FilterSet, match, prepare, read_filters
-from palio.spark.event_folder import BROKEN_LINE, event_reader
+from palio.spark import FilterSet, prepare, read_filters
 from palio.spark.matching import Result
 from palio.spark.places import delete
-from palio.spark.types import check_bodies, column, quoted
+from palio.spark.types import quoted
 
 _SHOWN_REJECTS = 3
 _SHOWN_FILTERS = 5
 _SHOWN_REASONS = 5
-_KEY_NAMES = {"id", "event_id", "key"}
 
 
 @dataclass(frozen=True)
@@ -60,10 +58,7 @@ class Job:
 def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary:
     """Do the job; ``tell`` hears what is being done."""
     tell("Looking at the events")
-    events = read_events(session, job.events, job.format)
-    keys = choose_keys(events, job.keys) if job.result == "narrow" else []
-    if job.bodies is not None:
-        check_bodies(events, job.bodies)
+    events = open_events(session, job.events, job.format, Choice(job.result, job.keys, job.bodies))
     tell("Reading filters")
     clock = _Clock()
     table = read_filters(session, job.filters)
@@ -71,16 +66,15 @@ def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary
         seconds_filters = clock.lap()
         tell("Matching")
         result = cast("Result", job.result)
-        matched = match(events, filters, key=keys or None, result=result, bodies=job.bodies, problems=True)
-        matched = matched.persist(StorageLevel.DISK_ONLY)
+        matched = events.match(filters, result).persist(StorageLevel.DISK_ONLY)
         try:
             _write(matched.where("problem is null").drop("problem"), job.out, job)
             seconds_match = clock.lap()
             tell("Counting")
-            found = _count(events, matched, keys, job.result)
+            found = _count(events, matched, job.result)
             places = _write_rejects(session, filters, matched, found.events.unreadable, job)
             about_filters = _about_filters(table, filters, found)
-            unknown = [] if job.bodies else unknown_attributes(filters.attributes, events.columns)
+            unknown = [] if job.bodies else unknown_attributes(filters.attributes, events.names)
             seconds = Seconds(seconds_filters, seconds_match, clock.lap())
             return Summary(found.events, about_filters, found.deliveries, unknown, seconds, places)
         finally:
@@ -96,29 +90,6 @@ class _Clock:
         now = time.monotonic()
         passed, self._before = now - self._before, now
         return passed
-
-
-# -- input -------------------------------------------------------------------------------------------------------------
-
-
-def read_events(session: SparkSession, path: str, format: str) -> DataFrame:
-    """The events."""
-    events = event_reader(session, format).load(path)
-    if format == "json" and BROKEN_LINE in events.columns:  # such rows would be events without attributes
-        raise CallerError(f"--events: not every line of {path!r} is a JSON object")
-    return events
-
-
-def choose_keys(events: DataFrame, given: Sequence[str]) -> Sequence[str]:
-    """The columns by which narrow results name an event: those given, or one with a usual name."""
-    for name in given:
-        column(events, name, "--key")
-    if given:
-        return given
-    usual = [name for name in events.columns if name.lower() in _KEY_NAMES]
-    if len(usual) == 1:
-        return usual
-    raise CallerError(f"--key: say which column tells events apart; there are {', '.join(events.columns) or 'none'}")
 
 
 # -- output ------------------------------------------------------------------------------------------------------------
@@ -154,7 +125,7 @@ class _Found(NamedTuple):
     top: list[tuple[int | str, int]]
 
 
-def _count(events: DataFrame, matched: DataFrame, keys: Sequence[str], result: str) -> _Found:
+def _count(events: Events, matched: DataFrame, result: str) -> _Found:
     tally = _tally(matched, result).persist(StorageLevel.DISK_ONLY)
     try:
         good, bad = tally.where("problem is null"), tally.where("problem is not null")
@@ -167,7 +138,7 @@ def _count(events: DataFrame, matched: DataFrame, keys: Sequence[str], result: s
     finally:
         tally.unpersist()
     read = matched.count() if result == "wide" else events.count()
-    silent = _silent(read - unreadable, matched.where("problem is null"), keys, result)
+    silent = _silent(read - unreadable, matched.where("problem is null"), events.keys, result)
     told = [ReasonCount(row["problem"], row["count"]) for row in reasons]
     about_events = EventFigures(read, silent, unreadable, told)
     return _Found(about_events, deliveries, filters, [(row["filter"], row["count"]) for row in top])

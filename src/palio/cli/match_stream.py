@@ -12,7 +12,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from palio.cli.match_job import Job, choose_keys
+from palio.cli.match_events import choose_keys
+from palio.cli.match_job import Job
 from palio.cli.match_report import Places, StreamSummary
 from palio.errors import CallerError
 from palio.spark import EventFolder, FilterDirectory, FilterFile, FilterSource, match_stream

@@ -73,8 +73,8 @@ class PartyLog:
 
     __slots__ = (
         "attempts", "away", "done", "done_size", "dropped", "expected", "expired", "flights", "forgotten", "high",
-        "identity", "is_fetching", "keep", "letter", "letters", "marks", "name", "next", "number", "place", "reading",
-        "sent", "sent_size", "since", "size", "taken", "taken_size",
+        "identity", "is_blocked", "is_fetching", "keep", "letter", "letters", "marks", "name", "next", "number",
+        "place", "reading", "sent", "sent_size", "since", "size", "taken", "taken_size",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, identity: int, keep: Keep) -> None:
@@ -109,9 +109,11 @@ class PartyLog:
         """The number that the reader takes the next delivery for."""
         self.place: int | None = None
         """A position at or before that of the next delivery to send, if it is known."""
-        self.since: int | None = None
-        """Entries that are older are passed over."""
+        self.since: tuple[int, int] | None = None
+        """Entries that are older than a time are passed over, up to a number."""
         self.is_fetching = False
+        self.is_blocked = False
+        """Whether something has to be passed over, and what was sent before it is not acknowledged."""
         self.flights: deque[Flight] = deque()
 
     @property
@@ -126,7 +128,12 @@ class PartyLog:
 
     def credit(self, most_bytes: int) -> int:
         """How many deliveries the reader may be sent now."""
-        if self.reading is None or self.is_fetching or self.sent_size - self.taken_size >= most_bytes:
+        if (
+            self.reading is None
+            or self.is_fetching
+            or self.is_blocked
+            or self.sent_size - self.taken_size >= most_bytes
+        ):
             return 0
         return max(0, self.taken + self.keep.window - self.sent)
 
@@ -137,8 +144,11 @@ class PartyLog:
         self.size += size
         return first
 
-    def needs_mark(self, position: int, after: MarkSettings) -> bool:
-        """Whether the next delivery, the first of an entry, is to be marked."""
+    def needs_mark(self, position: int, swept: int, after: MarkSettings) -> bool:
+        """Whether the next delivery, the first of an entry, is to be marked.
+
+        The first one behind each sweep is: entries go up to a sweep, and those that are left have to be found.
+        """
         if not self.marks:
             return True
         last = self.marks[-1]
@@ -146,6 +156,7 @@ class PartyLog:
             self.next - last.number >= after.numbers
             or self.size - last.size >= min(after.bytes, self.keep.bytes // 8)
             or position - last.position >= after.positions
+            or last.position < swept
         )
 
     def mark_of(self, number: int) -> Mark | None:
@@ -170,11 +181,12 @@ class PartyLog:
         mark = self.mark_of(number)
         self.sent = self.taken = number
         self.sent_size = self.taken_size = mark.size if mark is not None else self.size
-        self.place, self.since = None, None
+        self.place, self.since, self.is_blocked = None, None, False
         self.flights.clear()
 
     def take(self, end: int) -> bool:
         """The reader has done with all up to a number; whether that is news."""
+        self.is_blocked = False
         if end > self.taken:
             self.taken = min(end, self.sent)
             while self.flights and self.flights[0].end <= end:
@@ -194,9 +206,12 @@ class PartyLog:
 
     def jump(self, end: int) -> None:
         """What is below a number is not sent any more."""
+        self.is_blocked = False
         if self.sent < end:
+            mark = self.mark_of(end)
+            known = self.done_size if end >= self.done else 0 if mark is None else mark.size
             self.sent = self.taken = end
-            self.sent_size = self.taken_size = max(self.sent_size, self.done_size)
+            self.sent_size = self.taken_size = max(self.sent_size, known)  # never more than there is before it
             self.flights.clear()
             self.place = None
 

@@ -22,7 +22,7 @@ from palio.node.settings import MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
 from palio.routing.router import Role
-from palio.server.store_config import Durable, StoreTable
+from palio.server.store_config import ArchiveTable, Durable, StoreTable
 
 PREFIX = "PALIO_"
 """Of the names in the environment that say something else than the file; tables and keys are joined by ``__``."""
@@ -74,16 +74,20 @@ class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     full_bytes: Count = 16 << 20
     """The same, by their size."""
     most: Count = 100_000
-    """With more messages the link is given up, and begins anew; what waited is lost."""
+    """With more messages the link is given up, and begins anew; what waited is lost. A server with a store does not let
+    it come to that: three quarters of it are what ``full`` is without one, and neighbours are waited for.
+    """
     most_bytes: Count = 256 << 20
     """The same, by their size."""
     lost_seconds: Seconds = 60.0
-    """A neighbour that cannot be reached for so long has no link any more until it is back: others may go around it."""
+    """A neighbour that cannot be reached for so long has no link any more until it is back: others may go around it.
+    Not where there is a store.
+    """
 
-    @property
-    def settings(self) -> LinkSettings:
+    def settings(self, *, is_durable: bool) -> LinkSettings:
         """As links take them."""
-        return LinkSettings(full=self.full, full_bytes=self.full_bytes, outbox=self.most, outbox_bytes=self.most_bytes)
+        full = (self.most * 3 // 4, self.most_bytes * 3 // 4) if is_durable else (self.full, self.full_bytes)
+        return LinkSettings(full=full[0], full_bytes=full[1], outbox=self.most, outbox_bytes=self.most_bytes)
 
 
 class Slow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -200,6 +204,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     store: StoreTable | None = None
     """What must survive; without it, nothing does."""
     durable: Durable = Durable()
+    archive: ArchiveTable | None = None
+    """All publications as Parquet; it needs a store."""
     http: Http | None = None
     log: Log = Log()
 
@@ -326,7 +332,7 @@ _AT = re.compile(r" - at `\$\.?(.*)`$")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`$")
 _TABLES: dict[str, type[msgspec.Struct]] = {
     "": Config, "connections": Connections, "links": Links, "slow": Slow, "tls": Tls, "http": Http, "log": Log,
-    "peers": Peer, "store": StoreTable, "durable": Durable,
+    "peers": Peer, "store": StoreTable, "durable": Durable, "archive": ArchiveTable,
 }  # fmt: skip
 
 
@@ -358,7 +364,8 @@ def _placed(config: Config, folder: Path) -> Config:
         tls = Tls(certificate=str(folder / tls.certificate), key=str(folder / tls.key), client_ca=ca)
     peers = tuple([replace(peer, ca=str(folder / peer.ca)) if peer.ca else peer for peer in config.peers])
     store = config.store and replace(config.store, path=str(folder / config.store.path))
-    return replace(config, tls=tls, peers=peers, store=store)
+    archive = config.archive and replace(config.archive, path=str(folder / config.archive.path))
+    return replace(config, tls=tls, peers=peers, store=store, archive=archive)
 
 
 # -- what does not go together -----------------------------------------------------------------------------------------
@@ -380,6 +387,8 @@ def _check(config: Config) -> None:
             f"connections.frame_bytes: {config.connections.frame_bytes:,} is less than limits.document_bytes, "
             f"{limits.document_bytes:,}; raise the one or lower the other"
         )
+    if config.archive is not None and config.store is None:
+        raise ConfigError("archive: there is no store that it could follow; say where with store.path")
     _check_safety(config)
     check_peers(config)
     for name in config.admins:

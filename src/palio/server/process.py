@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 def check(config: Config) -> None:
     """Refuse what the files that a configuration names make impossible."""
+    if config.archive is not None and find_spec("pyarrow") is None:
+        raise ConfigError("archive: it needs the extra palio[archive]")
     if config.tls is not None:
         with _readable("tls"):
             encryption(config.tls)

@@ -17,6 +17,7 @@ from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
 from palio.node.ports import LinkDown, LinkRefused, LinkUp
+from palio.server.archiving import Archiving
 from palio.server.backlog import Backlog
 from palio.server.config import Config, Peer
 from palio.server.connection import Connection
@@ -66,7 +67,7 @@ class Server:
             config.server,
             config.architecture,
             incarnation=time.time_ns() // 1000 if self.storage is None else self.storage.store.incarnation,
-            link=config.links.settings,
+            link=config.links.settings(is_durable=config.store is not None),
             guard=config.guard,
             limits=config.model_limits,
             filters_per_party=config.filters_per_party,
@@ -74,7 +75,7 @@ class Server:
             gateways={peer.name: peer.gateway for peer in config.peers if peer.role == "gateway"},
         )
         if config.store is not None:
-            log = log_settings(config.store, config.durable, everything=False)
+            log = log_settings(config.store, config.durable, everything=config.archive is not None)
             settings = settings._replace(durable=True, log=log, mode=mode_of(config.store))
         node = Node(settings) if self.storage is None else self.storage.node(settings, time.time_ns() // 1000)
         self.counts = Counts()
@@ -104,6 +105,7 @@ class Server:
         self.is_ready = False
         self.failed = asyncio.Event()
         """Set when the server has to stop, because it cannot write any more."""
+        self.archiving: Archiving | None = None
         if self.storage is not None:
             self._begin_storage(self.storage)
 
@@ -114,8 +116,14 @@ class Server:
         now = self.loop.time()
         durable = self.driver.node.logs
         self._gone = {party: now for party in storage.parties if party not in durable}
+        configured = {peer.name for peer in self.config.peers}
+        for peer in [peer for peer in self.driver.node.links.wishes if peer not in configured]:
+            self.driver.give(ports.Disconnect(peer))  # the file has changed meanwhile, or it was added by command
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
         storage.look()
+
+    def _archived(self, position: int) -> None:
+        self.driver.give(ports.Archived(position))
 
     def _storage_failed(self, error: PalioError) -> None:
         """Nothing is acknowledged any more; who starts it again finds what was."""
@@ -134,6 +142,8 @@ class Server:
             ssl=self._encryption, ssl_handshake_timeout=seconds,
         )  # fmt: skip
         self.peers.configure(config.peers)
+        if config.archive is not None and config.store is not None:
+            self.archiving = Archiving(config.archive, config.store.path, self._archived, self._log)
         self._plan_round()
         self.is_ready = True
 
@@ -171,6 +181,8 @@ class Server:
             self._abort_all()
         self.backlog.close()
         self.credentials.close()
+        if self.archiving is not None:
+            await self.archiving.stop()
         if self.storage is not None:
             await self.storage.close(self.config.connections.drain_seconds)
 

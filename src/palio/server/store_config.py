@@ -71,6 +71,25 @@ class Durable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         return Keep(self.count, self.bytes, age, lease, 0, self.window)
 
 
+class ArchiveTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where all publications go as Parquet; it needs the store. What is not said is as the archiver has it."""
+
+    path: _Path
+    """The folder; it begins at the configuration file."""
+    rows: _Count | None = None
+    """Notifications after which files are written."""
+    bytes: _Count | None = None
+    """The same by the memory that they take."""
+    seconds: _Seconds | None = None
+    """The same by time."""
+    keep_seconds: _Seconds | None = None
+    """Files with nothing younger are removed."""
+    keep_bytes: _Count | None = None
+    """With more bytes of files the oldest are removed."""
+    keep_rows: _Count | None = None
+    """The same with more notifications."""
+
+
 def log_settings(store: StoreTable, durable: Durable, *, everything: bool) -> LogSettings:
     """How a node keeps what is for durable parties."""
     usual = Retention()

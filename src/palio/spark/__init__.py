@@ -5,6 +5,7 @@
 Needs the extra ``palio[spark]`` and a Java runtime; ``docs/spark.md`` tells how it works and what each type means.
 """
 
+from palio.spark.archive import Archive
 from palio.spark.event_folder import EventFolder
 from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import match
@@ -14,6 +15,7 @@ from palio.spark.stream import match_stream
 from palio.spark.versions import FilterDirectory, FilterFile, FilterSource, FilterTable
 
 __all__ = [
+    "Archive",
     "EventFolder",
     "FilterDirectory",
     "FilterFile",

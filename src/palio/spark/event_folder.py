@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -95,11 +95,16 @@ class EventFolder:
         columns = "path string, modificationTime timestamp, length long, content binary"
         return reader.schema(columns).load(self._path).select("path")  # so that no content is read
 
-    def sample(self) -> DataFrame | None:
-        """The events of some file that is there now and can be read."""
+    def files(self) -> Iterator[str]:
+        """Those that are there now, sorted."""
         reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
         for row in reader.load(self._path).select("path").orderBy("path").toLocalIterator():
-            tables, _ = self.read([row["path"]])
+            yield row["path"]
+
+    def sample(self) -> DataFrame | None:
+        """The events of some file that is there now and can be read."""
+        for file in self.files():
+            tables, _ = self.read([file])
             for table in tables:
                 table.release()
                 return table.rows

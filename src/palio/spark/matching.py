@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, VariantType
@@ -19,6 +19,8 @@ from palio.spark.pushdown import necessary_condition
 from palio.spark.types import check_bodies, check_columns, check_names, column, quoted
 
 Result = Literal["narrow", "wide", "counts"]
+_NO_COLUMN = ""
+"""Is read where no column is wanted, because batches without columns do not tell how many rows they have."""
 
 
 def match(  # noqa: PLR0913 (each says a thing of its own)
@@ -28,12 +30,14 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     key: str | Sequence[str] | None = None,
     result: Result = "narrow",
     bodies: str | None = None,
+    beside: str | Sequence[str] = (),
     problems: bool = False,
 ) -> DataFrame:
     """Match events against filters.
 
     Each column of the events is an attribute, and null means that it is absent; or ``bodies`` names a binary column of
-    encoded bodies. ``filters`` is what :func:`~palio.spark.prepare` made, or a table for it. The result is
+    encoded bodies. Columns named by ``beside`` are no attributes: filters do not see them, but results may have them.
+    ``filters`` is what :func:`~palio.spark.prepare` made, or a table for it. The result is
 
     - *narrow*: the columns named by ``key``, and ``filter``, the id of one that matches: a row for each pair;
     - *wide*: all events with ``filters``, the ids of all that match, perhaps none;
@@ -45,7 +49,7 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     """
     if result not in get_args(Result):
         raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")
-    return _match(events, filters, _Wanted(key, result, bodies, problems))
+    return _match(events, filters, _Wanted(key, result, bodies, problems, beside=_names(beside)))
 
 
 def match_with_clock(
@@ -58,36 +62,55 @@ def match_with_clock(
     return _match(events, filters, _Wanted(key, "narrow", bodies, problems, clock=key[0]))
 
 
+def match_archived(  # noqa: PLR0913 (each says a thing of its own)
+    events: DataFrame, filters: FilterSet, *, key: str | None, result: Result, beside: Sequence[str], problems: bool
+) -> DataFrame:
+    """The same for a table of an archive, whose columns may differ in case alone if Spark was told that it counts."""
+    wanted = _Wanted(key, result, None, problems, beside=beside, tells_case=tells_case(events.sparkSession))
+    return _match(events, filters, wanted)
+
+
+def tells_case(session: SparkSession) -> bool:
+    """Whether names that differ in case alone are different ones."""
+    return bool(session.conf.get("spark.sql.caseSensitive") == "true")
+
+
 class _Wanted(NamedTuple):
     key: str | Sequence[str] | None
     result: Result
     bodies: str | None
     problems: bool
     clock: str | None = None
+    beside: Sequence[str] = ()
+    tells_case: bool = False
 
 
 def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -> DataFrame:
-    key, result, bodies, problems, clock = wanted
+    key, result, bodies, problems, clock, beside, tells_case = wanted
     if not isinstance(events, DataFrame):
         raise CallerError(f"events: {brief(events)} is no DataFrame")
-    check_names(events)
+    if not tells_case:
+        check_names(events)
     keys = _check_key(events, key, result)
     made = filters if isinstance(filters, FilterSet) else prepare(filters)
     made.check_open()
-    attributes = _attributes(events, made, bodies)
+    for name in beside:
+        column(events, name, "beside")
+    seen = events.select(*(quoted(name) for name in events.columns if name not in beside)) if beside else events
+    attributes = _attributes(seen, made, bodies)
     kept = {"narrow": keys, "wide": events.columns, "counts": []}[result]
     _check_free(events, kept, result, problems)
     if bodies is None and result != "wide" and clock is None:
-        condition = necessary_condition(events, made, problems)
+        condition = necessary_condition(seen, made, problems)
         events = events if condition is None else events.where(condition)
-    columns = tuple(dict.fromkeys([*kept, *attributes]))
+    columns = tuple(dict.fromkeys([*kept, *attributes])) or (_NO_COLUMN,)
     task = tasks.Task(made.shipment, columns, tuple(attributes), tuple(kept), bodies is not None, problems, clock)
     return _run(events, task, made, result)
 
 
 def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -> DataFrame:
     places = tasks.place_names(task.columns)
-    read = events.select(*(quoted(name).alias(place) for name, place in zip(task.columns, places, strict=True)))
+    read = events.select(*(_column(name).alias(place) for name, place in zip(task.columns, places, strict=True)))
     fields = read.schema.fields[: len(task.kept)]  # what is kept comes first
     problem = [StructField("problem", StringType())] if task.tells_problems else []
     ids = StructField("filter", made.id_type)
@@ -103,6 +126,10 @@ def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -
             schema = StructType([ids, StructField("count", LongType()), *problem])
             return _count(read, task, schema)
     return found.toDF(*task.kept, *found.columns[len(fields) :])
+
+
+def _column(name: str) -> Column:
+    return sql.lit(None).cast("boolean") if name == _NO_COLUMN else quoted(name)
 
 
 def _count(read: DataFrame, task: tasks.Task, schema: StructType) -> DataFrame:
@@ -127,12 +154,16 @@ def _check_key(events: DataFrame, key: str | Sequence[str] | None, result: Resul
         return []
     if key is None:
         raise CallerError("key: narrow results need the column, or columns, by which you know an event")
-    names = [key] if isinstance(key, str) else list(key) if isinstance(key, Iterable) else [key]
+    names = _names(key)
     for name in names:
         column(events, name, "key")
     if len(set(names)) < len(names) or not names:
         raise CallerError(f"key: {brief(key)} names no column, or one twice")
     return names
+
+
+def _names(given: object) -> list[Any]:
+    return [given] if isinstance(given, str) else list(given) if isinstance(given, Iterable) else [given]
 
 
 def _attributes(events: DataFrame, made: FilterSet, bodies: str | None) -> list[str]:

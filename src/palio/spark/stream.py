@@ -18,6 +18,7 @@ from pyspark.sql.types import ArrayType, DataType
 
 from palio.errors import CallerError, PalioError, brief
 from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.spark.archive import is_archive
 from palio.spark.event_folder import EventFolder, Skipped, Table, unreadable_file
 from palio.spark.filters import FilterSet, prepare
 from palio.spark.matching import Result, match
@@ -27,6 +28,7 @@ from palio.spark.versions import FilterSource, version_folder
 _LOG = logging.getLogger("palio.spark")
 _ADDED = ("batch", "version")
 """Columns that results have beside those of ``match``."""
+_NO_STREAM = "an archive of a server is no stream: compaction puts what was there into new files; match it as a table"
 
 
 def match_stream(  # noqa: PLR0913 (each says a thing of its own)
@@ -201,13 +203,16 @@ class _FolderWriter(_BatchWriter):
 
     def __init__(self, session: SparkSession, filters: FilterSource, out: str, how: _How, folder: EventFolder) -> None:
         super().__init__(session, filters, out, how)
+        if is_archive(folder.files()):
+            raise CallerError(f"events: {_NO_STREAM}")
         self._folder = folder
         self.refresh(folder.stream())
 
     def _do(self, batch: DataFrame, number: int) -> None:
         made = self.refresh(batch)
         files = {row["path"] for row in batch.collect()}
-        skipped: list[Skipped] = []
+        skipped = [Skipped(file, _NO_STREAM) for file in files if is_archive([file])]
+        files -= {each.file for each in skipped}
         while not self._try(made, files, skipped, number):
             files -= {each.file for each in skipped}
 

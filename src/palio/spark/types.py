@@ -44,7 +44,6 @@ _REMEDIES = {
 
 def check_columns(events: DataFrame, wanted: Collection[str]) -> list[str]:
     """The columns of the events that are wanted, in their order; those that cannot be attributes are refused."""
-    check_names(events)
     found = [field for field in events.schema.fields if field.name in wanted]
     problems = [problem for field in found if (problem := _problem(field))]
     if problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palio.store import files, reading, schema
+from palio.store import files, reading, reports, schema
 from palio.store.inspection import require_store
 
 
@@ -16,11 +16,14 @@ def about(path: Path) -> dict[str, Any]:
     connection = reading.connect(path)
     try:
         free = connection.pragma("freelist_count") * schema.PAGE_BYTES
-        reports = [{"incarnation": row[0], "kind": row[1], "text": row[2]} for row in reading.report_rows(connection)]
+        damage = [
+            {"incarnation": incarnation, "kind": each.kind.value, "text": each.text}
+            for incarnation, each in reports.read_sound(connection)
+        ]
     finally:
         connection.close()
     return {
         "name": meta.name, "version": schema.VERSION, "incarnation": meta.incarnation, "is_copy": meta.is_copy,
         "openings": meta.opening, "commits": meta.commit, "records": meta.records,
-        "first": meta.first, "next": meta.next, "bytes": files.size(path), "free_bytes": free, "damage": reports,
+        "first": meta.first, "next": meta.next, "bytes": files.size(path), "free_bytes": free, "damage": damage,
     }  # fmt: skip

@@ -42,12 +42,13 @@ def backup(source: Path, target: Path, progress: Progress = _silent) -> Checked:
 
 def restore(source: Path, path: Path, progress: Progress = _silent) -> Path | None:
     """Put a backup in place of a store that is not in use; the old one is kept, under the name that is returned."""
-    source, path = files.existing(source), path.absolute()
+    source, path = files.existing(source), path.resolve()
     require_store(source)
     files.check_usable(path)
     lock = files.Lock(path)
     try:
-        files.clean(files.finished(path))
+        if files.finished(path).exists():
+            salvage.install(path)  # that was interrupted, and is the store that is replaced now
         _copy(source, files.building(path), progress)
         aside = files.keep_aside(path, "replaced")
         files.finish(path)
@@ -65,7 +66,7 @@ def _copy(source: Path, target: Path, progress: Progress) -> Checked:
         raise files.path_error(target, error) from error
     try:
         _copy_pages(source, writer, progress)
-        writer.pragma("journal_mode", "DELETE")
+
         with writer:
             schema.write_meta(writer, schema.read_meta(writer).changed(is_copy=True))
     except apsw.Error as error:
@@ -75,6 +76,7 @@ def _copy(source: Path, target: Path, progress: Progress) -> Checked:
         raise write_error(target, error, system_errno) from error
     writer.close()
     checked = check(target)
+    files.clean_beside(target)  # readers leave something there
     if checked.damage:
         files.clean(target)
         raise DamagedStoreError(

@@ -100,8 +100,8 @@ def check_usable(path: Path) -> None:
     """Refuse what cannot be a store's path, before anything is touched."""
     if path.is_dir():
         raise StorePathError(f"{path} is a folder; name a file in it, for example {path / 'store.db'}")
-    for each in (path, wal(path)):
-        if each.exists() and not os.access(each, os.R_OK | os.W_OK):
+    for each in (path, wal(path), beside(path, ".witness")):
+        if each.exists() and not os.access(each, os.R_OK | os.W_OK, effective_ids=True):
             code = errno.EROFS if os.statvfs(path.parent).f_flag & os.ST_RDONLY else errno.EACCES
             raise path_error(each, OSError(code, os.strerror(code)))
 
@@ -109,8 +109,13 @@ def check_usable(path: Path) -> None:
 def new_database(path: Path) -> apsw.Connection:
     """An empty database that only its owner may read, in place of what was there."""
     clean(path)
-    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    create(path)
     return apsw.Connection(str(path))
+
+
+def create(path: Path) -> None:
+    """An empty file that only its owner may read."""
+    os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def existing(path: Path) -> Path:
@@ -141,14 +146,19 @@ def sync_file(path: Path) -> None:
 def write_whole(path: Path, data: bytes) -> None:
     """Replace a small file: whatever happens, either the old or the new one is there, complete."""
     temporary = beside(path, ".building")
-    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    write_new(temporary, data)
+    rename(temporary, path)
+    sync_folder(path.parent)
+
+
+def write_new(path: Path, data: bytes) -> None:
+    """Write a small file, safely; not under a name that counts."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         os.write(file, data)
         os.fsync(file)
     finally:
         os.close(file)
-    rename(temporary, path)
-    sync_folder(path.parent)
 
 
 def write_at(file: int, data: bytes, offset: int) -> None:
@@ -198,16 +208,41 @@ def keep_aside(path: Path, why: str) -> Path | None:
 
 def install(path: Path) -> None:
     """Put the finished database in place of the old one. It may be done again when it was interrupted."""
-    remove(wal(path))
-    remove(beside(path, _SHARED))
+    for each in (path, finished(path)):
+        clean_beside(each)
     sync_folder(path.parent)  # the old WAL must never be found beside the new database
     rename(finished(path), path)
     sync_folder(path.parent)
 
 
+def suspect(path: Path) -> None:
+    """SQLite found that pages do not fit together, in a place that is not looked at when a store is opened.
+
+    So it is remembered, in a file of its own: whoever opens the store next salvages it.
+    """
+    with contextlib.suppress(OSError):  # the disk may be full; then it is found again
+        write_whole(beside(path, ".suspect"), b"")
+
+
+def is_suspect(path: Path) -> bool:
+    """Whether that was found."""
+    return beside(path, ".suspect").exists()
+
+
+def clear(path: Path) -> None:
+    """What was found is mended."""
+    remove(beside(path, ".suspect"))
+
+
 def clean(path: Path) -> None:
     """Remove a database that was being made, or that nobody needs any more, with all that belongs to it."""
-    for suffix in ("", _WAL, _SHARED, "-journal"):
+    remove(path)
+    clean_beside(path)
+
+
+def clean_beside(path: Path) -> None:
+    """Remove what SQLite keeps beside a database that nobody has open, and in which all is."""
+    for suffix in (_WAL, _SHARED, "-journal"):
         remove(beside(path, suffix))
 
 

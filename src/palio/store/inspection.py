@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from palio.errors import brief
-from palio.store import header, reading, schema
+from palio.store import header, reading, reports, schema
 from palio.store.damage import READING, Damage, Describe, Kind, sign_of_damage
 from palio.store.errors import DamagedStoreError, NewerStoreError, NoStoreError
 from palio.store.schema import Meta
@@ -129,7 +129,7 @@ def _check_ends(connection: apsw.Connection, meta: Meta, findings: Findings) -> 
     """The first and the last entry are there, and nothing behind it; what lies between is checked when it is read."""
     for (behind,) in connection.execute("SELECT position FROM log WHERE position >= ? LIMIT 1", (meta.next,)):
         findings.damage.append(Damage(Kind.FILE, f"there is an entry {behind}, but the log ended before {meta.next}"))
-    lost = reading.lost_ranges(connection)
+    lost = reports.lost_ranges(reports.read(connection))
     for position in {meta.first, meta.next - 1} if meta.first < meta.next else ():
         row = connection.execute("SELECT 1 FROM log WHERE position = ?", (position,)).fetchone()
         if row is None and not any(first <= position < end for first, end in lost):

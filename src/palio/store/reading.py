@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import apsw
 
 from palio.errors import brief
-from palio.store import schema
-from palio.store.damage import READING, Damage, Kind, entries_lost, sign_of_damage
+from palio.store import reports, schema
+from palio.store.damage import READING, Damage, entries_lost, sign_of_damage
 from palio.store.errors import DamagedStoreError
 from palio.store.schema import Meta
 from palio.store.sums import entry_sum, state_sum
 
-_BUSY_MILLISECONDS = 10_000
+BUSY_MILLISECONDS = 10_000
 _CACHE_KIB = 16 * 1024
 
 
@@ -24,7 +23,7 @@ def connect(path: Path, flags: int = apsw.SQLITE_OPEN_READONLY, vfs: str | None 
     """A connection that reads, and changes no byte of the database or its WAL, not even when it closes."""
     connection = apsw.Connection(str(path), flags=flags | apsw.SQLITE_OPEN_NOFOLLOW, vfs=vfs)
     try:
-        connection.set_busy_timeout(_BUSY_MILLISECONDS)
+        connection.set_busy_timeout(BUSY_MILLISECONDS)
         if flags == apsw.SQLITE_OPEN_READONLY:
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.pragma("cache_size", -_CACHE_KIB)
@@ -109,22 +108,6 @@ def entries(connection: apsw.Connection, position: int, end: int) -> Iterator[tu
         wanted += 1
 
 
-def lost_ranges(connection: apsw.Connection) -> list[tuple[int, int]]:
-    """Positions whose entries an earlier damage has cost."""
-    return [(each.first, each.end) for each in reports(connection) if each.kind is Kind.ENTRIES]
-
-
-def reports(connection: apsw.Connection, incarnation: int | None = None) -> list[Damage]:
-    """What damage has cost, before this incarnation began or ever."""
-    return [Damage(Kind(row[1]), *row[2:]) for row in report_rows(connection) if incarnation in {None, row[0]}]
-
-
-def report_rows(connection: apsw.Connection) -> list[tuple[Any, ...]]:
-    """Reports as they lie there."""
-    statement = 'SELECT incarnation, kind, text, key, first, "end" FROM report ORDER BY id'
-    return connection.execute(statement).fetchall()
-
-
 class LogReader:
     """Reads the log with a connection of its own: what is committed, also while another one writes."""
 
@@ -161,7 +144,7 @@ class LogReader:
     def lost_ranges(self) -> list[tuple[int, int]]:
         """Positions whose entries an earlier damage has cost, as far as that is known."""
         try:
-            return lost_ranges(self._connection)
+            return reports.lost_ranges(reports.read_sound(self._connection))
         except READING as error:
             sign_of_damage(self._path, error)
             return []

@@ -6,20 +6,18 @@ step, so that an interruption leaves either the damaged store or the new one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import apsw
 
-from palio.store import files, reading, schema, witness
+from palio.store import files, reading, reports, schema, witness
 from palio.store.damage import READING, Damage, Describe, Kind, entries_lost, ranges, sign_of_damage
 from palio.store.inspection import Findings, state_lost
+from palio.store.reports import Report
 from palio.store.schema import Meta
 from palio.store.sums import added, entry_sum, state_sum
 from palio.store.witness import Testimony
-
-T = TypeVar("T")
 
 _ROWS = 1_000  # in one transaction
 
@@ -40,16 +38,15 @@ def salvage(path: Path, findings: Findings, meta: Meta, describe: Describe) -> N
     target = files.new_database(files.building(path))
     schema.create(target, meta)
     source = _open(path, findings.vfs)
-    damage = findings.damage
+    damage, earlier = findings.damage, []
     if source is not None:
         work = _Salvage(path, source, target, findings)
         meta = work.copy_log(work.copy_state(meta, describe))
-        work.copy_reports()
+        earlier = work.earlier_reports()
         source.close()
         damage = damage + work.damage
     with target:
-        rows = ((meta.incarnation, each.kind.value, each.text, each.key, each.first, each.end) for each in damage)
-        target.executemany("INSERT INTO report VALUES (NULL, ?, ?, ?, ?, ?, ?)", rows)
+        reports.write(target, [*earlier, *((meta.incarnation, each) for each in damage)])
         schema.write_meta(target, meta)
     target.close()
     files.finish(path)
@@ -111,7 +108,7 @@ class _Salvage:
     def copy_log(self, meta: Meta) -> Meta:
         """All sound entries, where they were. Positions that are lost stay empty, and are reported, once."""
         first, end = (self._found.first, self._found.next) if self._found else self._ends()
-        known = self._reports(reading.lost_ranges)
+        known = reports.lost_ranges(self.earlier_reports())
         lost: list[int] = []
         self._target.execute("BEGIN")
         for position, value in reading.entries(self._source, first, end):
@@ -142,16 +139,10 @@ class _Salvage:
             found.append(row[0])
         return found[0], found[1] + 1
 
-    def copy_reports(self) -> None:
+    def earlier_reports(self) -> list[Report]:
         """What earlier damage has cost."""
-        statement = "INSERT INTO report VALUES (NULL, ?, ?, ?, ?, ?, ?)"
-        with self._target:
-            for row in self._reports(reading.report_rows):
-                self._target.execute(statement, row)
-
-    def _reports(self, read: Callable[[apsw.Connection], list[T]]) -> list[T]:
         try:
-            return read(self._source)
+            return reports.read_sound(self._source)
         except READING as error:
             sign_of_damage(self._path, error)
             return []
@@ -164,4 +155,5 @@ def install(path: Path) -> None:
     connection.close()
     if not meta.is_copy:  # a backup needs no witness: it is known to be old
         witness.replace(path, Testimony.of(meta))
+    files.clear(path)
     files.install(path)

@@ -23,8 +23,7 @@ TABLES = {
     " value BLOB NOT NULL) WITHOUT ROWID",
     "log": "CREATE TABLE log (position INTEGER PRIMARY KEY, number INTEGER NOT NULL, sum INTEGER NOT NULL,"
     " value BLOB NOT NULL)",
-    "report": "CREATE TABLE report (id INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL, kind TEXT NOT NULL,"
-    ' text TEXT NOT NULL, key BLOB, first INTEGER NOT NULL, "end" INTEGER NOT NULL)',
+    "report": "CREATE TABLE report (id INTEGER PRIMARY KEY, sum INTEGER NOT NULL, value BLOB NOT NULL)",
 }
 """``state`` holds records by key, ``log`` entries by position, ``report`` what earlier damage has cost."""
 
@@ -94,9 +93,12 @@ def create(connection: apsw.Connection, meta: Meta) -> None:
 
 
 def set_up_file(connection: apsw.Connection) -> None:
-    """What must be said before the first table is made."""
+    """What must be said before the first table is made. From then on there is never a rollback journal: a reader that
+    found one after a crash could not use it.
+    """
     connection.pragma("page_size", PAGE_BYTES)
     connection.pragma("auto_vacuum", "INCREMENTAL")
+    connection.pragma("journal_mode", "WAL")
 
 
 def migrate(connection: apsw.Connection, version: int) -> None:
@@ -112,7 +114,7 @@ def read_meta_bytes(connection: apsw.Connection) -> bytes:
     if row is None:
         raise DamagedStoreError("the store's meta record is missing")
     found, value = row
-    if not isinstance(value, bytes) or plain_sum(value) != found:
+    if not isinstance(value, bytes) or plain_sum(b"meta", value) != found:
         raise DamagedStoreError("the store's meta record is not as it was written")
     return value
 
@@ -130,4 +132,4 @@ def read_meta(connection: apsw.Connection) -> Meta:
 def write_meta(connection: apsw.Connection, meta: Meta) -> None:
     """Replace the meta record."""
     value = meta.encode()
-    connection.execute("INSERT OR REPLACE INTO meta VALUES (1, ?, ?)", (plain_sum(value), value))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES (1, ?, ?)", (plain_sum(b"meta", value), value))

@@ -14,11 +14,12 @@ from typing import Self, TypeVar
 import apsw
 
 from palio.errors import brief
-from palio.store import files, reading, salvage, schema, witness
+from palio.store import files, reading, reports, salvage, schema, witness
 from palio.store.backup import backup
 from palio.store.check import Checked, check
 from palio.store.damage import Damage, Describe, Kind, write_error
-from palio.store.errors import DamagedStoreError, FailedStoreError, FullStoreError, WrongStoreError
+from palio.store.errors import DamagedStoreError, FailedStoreError, FullStoreError, StorePathError, WrongStoreError
+from palio.store.gate import Gate
 from palio.store.inspection import Findings, inspect, inspect_damaged
 from palio.store.schema import Meta
 from palio.store.settings import Batch, StoreSettings
@@ -28,7 +29,7 @@ from palio.store.writing import Plan, is_vacuum_due, sweep, vacuum
 T = TypeVar("T")
 
 _CACHE_KIB = 64 * 1024
-_BUSY_MILLISECONDS = 10_000
+
 _CHECKPOINT_PAGES = (4 << 20) // schema.PAGE_BYTES
 """After so many pages in the WAL they go to the database: few enough for that to take some milliseconds."""
 _WAL_MOST_BYTES = 64 << 20
@@ -58,6 +59,9 @@ class Store:
         self._wal_pages = 0
         self._is_swept = False
         self._is_syncing = True
+        self._has_unsynced = False
+        self._checkpoint_at = _CHECKPOINT_PAGES
+        self._readers = Gate()
         self._read_lock = threading.Lock()
         self._connection = _open_to_write(path)
         self._connection.set_wal_hook(self._note_wal)
@@ -69,7 +73,8 @@ class Store:
         self.damage: list[Damage] = []
         """What was lost before this incarnation, if that is new, and entries that could not be read since."""
         if self.is_new_incarnation:
-            self.damage += reading.reports(self._connection, self._meta.incarnation)
+            found = reports.read(self._connection)
+            self.damage += [each for incarnation, each in found if incarnation == self._meta.incarnation]
         self._pages = self._free_pages = 0
         self._count_pages()
 
@@ -88,21 +93,36 @@ class Store:
         ``incarnation`` is what a new or damaged store gets if it is higher than before; the time in microseconds unless
         given. ``describe`` puts keys of state records into words, for reports of damage.
         """
-        path = Path(path).absolute()
-        path = path.parent.resolve() / path.name if not path.is_symlink() else path.resolve()
+        path = Path(path).resolve()
         files.check_usable(path)
         candidate = incarnation if incarnation is not None else time.time_ns() // 1000
         lock = files.Lock(path)
         try:
-            before = _prepare(path, name, candidate, describe)
-            store = cls(path, lock, settings or StoreSettings())
             try:
-                store._begin(before, candidate)
-            except BaseException:
-                store._connection.close()
-                raise
-        except BaseException:
+                return cls._opened(path, name, lock, settings or StoreSettings(), candidate, describe)
+            except FailedStoreError:
+                if not files.is_suspect(path):
+                    raise
+            return cls._opened(path, name, lock, settings or StoreSettings(), candidate, describe)  # it was salvaged
+        except BaseException as error:
             lock.release()
+            match error:
+                case OSError():
+                    raise files.path_error(path, error) from error
+                case apsw.Error():
+                    raise write_error(path, error, 0) from error
+            raise
+
+    @classmethod
+    def _opened(  # noqa: PLR0913, PLR0917 (what open was given)
+        cls, path: Path, name: str, lock: files.Lock, settings: StoreSettings, candidate: int, describe: Describe
+    ) -> Self:
+        before = _prepare(path, name, candidate, describe)
+        store = cls(path, lock, settings)
+        try:
+            store._begin(before, candidate)
+        except BaseException:
+            store._connection.close()
             raise
         return store
 
@@ -174,7 +194,7 @@ class Store:
         An entry that cannot be read comes as ``b""``, and ``damage`` tells of it.
         """
         assert self._reader is not None
-        with self._read_lock:
+        with self._readers.together(), self._read_lock:
             return self._reader.read(position, end, most_bytes)
 
     def _notice(self, damage: Damage) -> None:
@@ -210,8 +230,13 @@ class Store:
         self._is_swept = self._is_swept and meta.first == self._meta.first
         self._meta = meta
         self._count_pages()
+        self._has_unsynced = not is_synced
         if is_synced and self._witness is not None:
-            self._witness.tell(Testimony.of(meta))
+            try:
+                self._witness.tell(Testimony.of(meta))
+            except FailedStoreError as error:
+                self._failure = error
+                raise
 
     def tidy(self) -> bool:
         """Do a little of what can wait: remove trimmed entries, give free pages back, move the WAL to the database.
@@ -226,8 +251,8 @@ class Store:
             if is_vacuum_due(self._pages, self._free_pages):
                 self._aside(lambda: vacuum(self._connection))
                 is_done = False
-            if self._wal_pages >= _CHECKPOINT_PAGES:
-                self._checkpoint(apsw.SQLITE_CHECKPOINT_PASSIVE)
+            if self._wal_pages >= self._checkpoint_at:
+                self._checkpoint(apsw.SQLITE_CHECKPOINT_RESTART)
         except FullStoreError:
             return False
         return not is_done
@@ -243,9 +268,19 @@ class Store:
         return result
 
     def _checkpoint(self, mode: int) -> None:
-        with self._guarded(), contextlib.suppress(apsw.BusyError):  # somebody else does it, or reads: another time
-            written, moved = self._connection.wal_checkpoint(mode=mode)
-            self._wal_pages = written - moved
+        """Move the WAL to the database and begin it anew, without our own readers, who would keep it from that.
+
+        Readers of other processes may do so: then it grows until they end.
+        """
+        self._checkpoint_at = self._wal_pages + _CHECKPOINT_PAGES
+        self._connection.set_busy_timeout(0)
+        try:
+            with self._readers.alone(), self._guarded(), contextlib.suppress(apsw.BusyError):
+                self._connection.wal_checkpoint(mode=mode)
+                self._checkpoint_at = _CHECKPOINT_PAGES
+                self._wal_pages = 0
+        finally:
+            self._connection.set_busy_timeout(reading.BUSY_MILLISECONDS)
 
     @contextlib.contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -258,13 +293,18 @@ class Store:
             problem = write_error(self.path, error, self._connection.system_errno)
             if isinstance(problem, FailedStoreError):
                 self._failure = problem
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+                if isinstance(error, apsw.CorruptError):
+                    files.suspect(self.path)
+            self._roll_back()
             raise problem from error
         except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        with contextlib.suppress(apsw.Error):  # what has failed already is told
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            raise
 
     def _sync(self, *, is_synced: bool) -> None:
         if is_synced is not self._is_syncing:
@@ -288,13 +328,15 @@ class Store:
         try:
             if self._failure is None:
                 with contextlib.suppress(FullStoreError):
+                    if self._has_unsynced:
+                        self._write(Plan(self._meta, ()), is_synced=True)
                     self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            if self._failure is not None:  # nothing is moved any more: what the disk holds is not known
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._connection.close()
             if self._witness is not None:
-                if self._failure is None:
-                    self._witness.tell(Testimony.of(self._meta))
                 self._witness.close()
-        finally:
             self._lock.release()
 
     def __enter__(self) -> Self:
@@ -306,7 +348,9 @@ class Store:
 
 def _open_to_write(path: Path) -> apsw.Connection:
     connection = reading.connect(path, apsw.SQLITE_OPEN_READWRITE)
-    connection.pragma("journal_mode", "WAL")
+    if connection.pragma("journal_mode") != "wal":
+        connection.close()
+        raise StorePathError(f"{path} lies where SQLite cannot write ahead, perhaps on a network disk; give another")
     connection.pragma("synchronous", "FULL")
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("journal_size_limit", _WAL_MOST_BYTES)
@@ -334,6 +378,8 @@ def _prepare(path: Path, name: str, candidate: int, describe: Describe) -> Testi
         findings = Findings(damage=[Damage(Kind.FILE, "unknown: the database file is gone")])
     if path.exists() and findings.damage:
         findings = inspect_damaged(path, findings, before, describe)
+    if files.is_suspect(path):
+        findings.damage.append(Damage(Kind.FILE, "the database's structure, as a commit had found"))
     if findings.meta is not None and findings.meta.name != name:
         raise WrongStoreError(
             f"{path} is the store of {findings.meta.name}, and not of {name}; give {name} another path"

@@ -35,9 +35,9 @@ def entry_sum(number: int, position: int, value: bytes) -> int:
     return _signed(state)
 
 
-def plain_sum(value: bytes) -> int:
-    """The checksum of what there is only one of."""
-    return _signed(blake2b(value, digest_size=_SIZE))
+def plain_sum(kind: bytes, value: bytes) -> int:
+    """The checksum of something of another kind, which must not be taken for this one."""
+    return _signed(blake2b(value, digest_size=_SIZE, person=kind))
 
 
 def _signed(state: blake2b) -> int:

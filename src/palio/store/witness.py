@@ -7,6 +7,7 @@ of the database; it is not synced with every commit, so a power loss may leave i
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +41,12 @@ class Testimony:
     def encode(self) -> bytes:
         """The bytes of one place."""
         content = _CONTENT.pack(_MAGIC, self.incarnation, self.opening, self.nonce, self.commit)
-        return content + _SUM.pack(plain_sum(content))
+        return content + _SUM.pack(plain_sum(b"witness", content))
 
 
 def _decode(data: bytes) -> Testimony | None:
-    content = data[: _CONTENT.size]
-    if len(data) < _CONTENT.size + _SUM.size or _SUM.unpack_from(data, _CONTENT.size)[0] != plain_sum(content):
+    content, total = data[: _CONTENT.size], data[_CONTENT.size : _CONTENT.size + _SUM.size]
+    if len(total) < _SUM.size or _SUM.unpack(total)[0] != plain_sum(b"witness", content):
         return None
     magic, *numbers = _CONTENT.unpack(content)
     return Testimony(*numbers) if magic == _MAGIC else None
@@ -85,6 +86,8 @@ class Witness:
         try:
             files.write_at(self._file, testimony.encode(), self._place)
         except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                return  # some file systems need room even for that; it may lag behind
             raise FailedStoreError(
                 f"the witness file of a store could not be written: {error.strerror}; see whether the disk is in order"
             ) from error

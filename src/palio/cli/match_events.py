@@ -1,0 +1,104 @@
+"""The events of ``palio match``: a table, or an archive."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from palio.archive.tables import ENVELOPE
+from palio.errors import CallerError
+from palio.spark import Archive, EventFolder, FilterSet, match
+from palio.spark.archive import is_archive
+from palio.spark.event_folder import BROKEN_LINE, event_reader
+from palio.spark.matching import Result
+from palio.spark.types import check_bodies, column
+
+_KEY_NAMES = {"id", "event_id", "key"}
+
+
+class Choice(NamedTuple):
+    """What the options of the command say of events."""
+
+    result: str
+    keys: Sequence[str]
+    bodies: str | None
+
+
+class Events(Protocol):
+    """What is matched."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Of the attributes."""
+
+    @property
+    def keys(self) -> Sequence[str]:
+        """The columns by which narrow results name an event."""
+
+    def match(self, filters: FilterSet, result: Result) -> DataFrame:
+        """Which filters match which of them, and what could not be read."""
+
+    def count(self) -> int:
+        """How many there are."""
+
+
+class _TableEvents:
+    def __init__(self, rows: DataFrame, choice: Choice) -> None:
+        self.keys: Sequence[str] = choose_keys(rows, choice.keys) if choice.result == "narrow" else []
+        if choice.bodies is not None:
+            check_bodies(rows, choice.bodies)
+        self.names = rows.columns
+        self._rows = rows
+        self._bodies = choice.bodies
+
+    def match(self, filters: FilterSet, result: Result) -> DataFrame:
+        return match(self._rows, filters, key=self.keys or None, result=result, bodies=self._bodies, problems=True)
+
+    def count(self) -> int:
+        return self._rows.count()
+
+
+class _ArchiveEvents:
+    def __init__(self, archive: Archive, choice: Choice) -> None:
+        if choice.keys or choice.bodies:
+            raise CallerError("--events: this is an archive, which needs no --key and no --bodies; leave them out")
+        self.keys: Sequence[str] = [ENVELOPE] if choice.result == "narrow" else []
+        self.names = list(archive.columns)
+        self._archive = archive
+
+    def match(self, filters: FilterSet, result: Result) -> DataFrame:
+        return self._archive.match(filters, result=result, problems=True)
+
+    def count(self) -> int:
+        return self._archive.count()
+
+
+def open_events(session: SparkSession, path: str, format: str, choice: Choice) -> Events:
+    """The events: the rows of a table, or an archive, in which columns change from file to file."""
+    is_pattern = any(character in path for character in "*?[{")
+    if format == "parquet" and not is_pattern and is_archive(EventFolder(session, path).files()):
+        session.conf.set("spark.sql.caseSensitive", "true")  # one may have names that differ in case alone
+        return _ArchiveEvents(Archive(session, path), choice)
+    return _TableEvents(read_events(session, path, format), choice)
+
+
+def read_events(session: SparkSession, path: str, format: str) -> DataFrame:
+    """The events."""
+    events = event_reader(session, format).load(path)
+    if format == "json" and BROKEN_LINE in events.columns:  # such rows would be events without attributes
+        raise CallerError(f"--events: not every line of {path!r} is a JSON object")
+    return events
+
+
+def choose_keys(events: DataFrame, given: Sequence[str]) -> Sequence[str]:
+    """The columns by which narrow results name an event: those given, or one with a usual name."""
+    for name in given:
+        column(events, name, "--key")
+    if given:
+        return given
+    usual = [name for name in events.columns if name.lower() in _KEY_NAMES]
+    if len(usual) == 1:
+        return usual
+    raise CallerError(f"--key: say which column tells events apart; there are {', '.join(events.columns) or 'none'}")

@@ -1,0 +1,114 @@
+"""Archives of servers (``docs/archive.md``) as tables of events."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from functools import reduce
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DataType, StructType
+
+from palio.archive.rolls import Part, current
+from palio.archive.tables import ENVELOPE
+from palio.errors import CallerError, FileFormatError, brief
+from palio.spark.event_folder import EventFolder
+from palio.spark.filters import FilterSet, prepare
+from palio.spark.matching import Result, match_archived
+
+_CASE = "spark.sql.caseSensitive"
+
+
+class ArchiveTable(NamedTuple):
+    """The notifications of files that have the same columns."""
+
+    rows: DataFrame
+    envelope: str
+    """The column with position, origin, incarnation, sequence, published, publisher, expires, key and trace."""
+    payload: str
+    """The column with data and content_type."""
+
+
+class Archive:
+    """The notifications of an archive, as it is now; attributes may have other types from file to file.
+
+    What is archived later, or replaced by compaction within the time that the archive allows for it, makes no
+    difference to it.
+    """
+
+    def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
+        folder = EventFolder(session, path)
+        files = current(folder.files())
+        if not files:
+            raise CallerError(f"{os.fspath(path)}: no archive, or one with nothing in it")
+        tables, skipped = folder.read(files)
+        if skipped:
+            advice = f"; set {_CASE} to true" if "COLUMN_ALREADY_EXISTS" in skipped[0].problem else ""
+            raise FileFormatError(f"{skipped[0].file}: {skipped[0].problem}{advice}")
+        self.tables = [_table(table.rows, table.files[0]) for table in tables]
+        """All of it, in parts."""
+
+    @property
+    def columns(self) -> dict[str, list[DataType]]:
+        """The types of each attribute."""
+        found: dict[str, list[DataType]] = {}
+        for table in self.tables:
+            for field in table.rows.schema.fields:
+                if field.name not in table[1:] and field.dataType not in found.setdefault(field.name, []):
+                    found[field.name].append(field.dataType)
+        return found
+
+    def count(self) -> int:
+        """How many notifications there are."""
+        return sum(table.rows.count() for table in self.tables)
+
+    def match(self, filters: FilterSet | DataFrame, *, result: Result = "narrow", problems: bool = False) -> DataFrame:
+        """Match all of it against filters; see :func:`~palio.spark.match`.
+
+        Narrow results name a notification by its envelope, the struct ``_palio``. Wide ones have all columns, each of
+        which must have one type then.
+        """
+        made = filters if isinstance(filters, FilterSet) else prepare(filters)
+        if result == "wide":
+            self._check_types()
+        found = [_match(table, made, result, problems) for table in self.tables]
+        union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
+        if result != "counts" or len(found) == 1:
+            return union
+        by = [name for name in union.columns if name != "count"]
+        return union.groupBy(*by).agg(sql.sum("count").alias("count")).select(*union.columns)
+
+    def _check_types(self) -> None:
+        for name, types in self.columns.items():
+            if len(types) > 1:
+                shown = " and ".join(sorted(each.simpleString() for each in types))
+                raise CallerError(
+                    f"attribute {brief(name)} is {shown}: a wide result has one type a column; use narrow, or counts"
+                )
+
+
+def is_archive(files: Iterable[str]) -> bool:
+    """Whether files in a folder are those of an archive.
+
+    >>> is_archive(["file:/a/2026-11-16/palio-1-0000000000-0000000042-1of1.parquet"]), is_archive(["a/part-0.parquet"])
+    (True, False)
+    """
+    return any(Part.parse(file) is not None for file in files)
+
+
+def _table(rows: DataFrame, file: str) -> ArchiveTable:
+    structs = {field.name: type for field in rows.schema.fields if isinstance(type := field.dataType, StructType)}
+    names = {"origin" in type.names: name for name, type in structs.items()}  # attributes are no structs
+    if len(structs) != 2 or len(names) != 2:
+        raise FileFormatError(f"{file}: no file of an archive; it has no columns of envelope and payload")
+    return ArchiveTable(rows, names[True], names[False])
+
+
+def _match(table: ArchiveTable, made: FilterSet, result: Result, problems: bool) -> DataFrame:
+    key = table.envelope if result == "narrow" else None
+    found = match_archived(
+        table.rows, made, key=key, result=result, beside=(table.envelope, table.payload), problems=problems
+    )
+    return found if key is None else found.withColumnRenamed(key, ENVELOPE)

@@ -1,0 +1,85 @@
+"""``palio store`` as its users run it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from palio.cli.main import palio
+from palio.store import Batch, Store
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with Store.open(tmp_path / "rome.db", name="rome", incarnation=1_700_000_000_000_000) as store:
+        store.commit([Batch([(b"a", b"1")], [(0, b"first entry"), (1, b"second entry")])])
+    return tmp_path / "rome.db"
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(palio, ["store", *map(str, arguments)], catch_exceptions=False)
+
+
+def test_show(path: Path) -> None:
+    shown = invoke("show", path).stdout
+    assert "store of          rome\n" in shown
+    assert "incarnation       1700000000000000, since 2023-11-14 22:13:20 UTC" in shown
+    assert "entries           2, from position 0 to before 2" in shown
+    found = json.loads(invoke("show", path, "--json").stdout)
+    assert {key: found[key] for key in ("name", "version", "records", "first", "next", "is_copy", "damage")} == {
+        "name": "rome", "version": 1, "records": 1, "first": 0, "next": 2, "is_copy": False, "damage": []
+    }  # fmt: skip
+    assert found["bytes"] == path.stat().st_size
+
+
+def test_check(path: Path) -> None:
+    assert invoke("check", path).stdout == "1 state records, 2 entries, 23 B: as they were written\n"
+    path.write_bytes(path.read_bytes().replace(b"second entry", b"second enemy"))
+    result = invoke("check", path)
+    assert result.exit_code == 1
+    assert "damaged: entry 1 of the log\n" in result.stdout
+    result = invoke("check", path, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout) == {
+        "is_sound": False, "entries": 1, "bytes": 11,
+        "damage": [{"kind": "entries", "text": "entry 1 of the log", "key": None, "first": 1, "end": 2}],
+    }  # fmt: skip
+
+
+def test_backup_and_restore(path: Path) -> None:
+    copy = path.with_name("copy.db")
+    assert invoke("backup", path, copy).stdout.startswith(f"{copy}: 1 state records, 2 entries, ")
+    assert "store of          rome, a backup\n" in invoke("show", copy).stdout
+    shown = invoke("restore", copy, path).stdout
+    assert shown.startswith(f"{path} is what {copy} was; the old one is kept as rome.db.replaced-")
+    found = json.loads(invoke("restore", copy, path, "--json").stdout)
+    assert Path(found["kept"]).exists()
+    with Store.open(path, name="rome") as store:
+        assert store.is_new_incarnation
+        assert store.next == 2
+        result = invoke("restore", copy, path)
+        assert result.exit_code == 1
+        assert "is in use by process" in result.stderr
+    made = json.loads(invoke("backup", path, path.with_name("another.db"), "--json").stdout)
+    assert (made["records"], made["first"], made["next"]) == (1, 0, 2)
+
+
+def test_earlier_damage_is_shown(path: Path) -> None:
+    path.unlink()
+    Store.open(path, name="rome").close()
+    assert "lost before       unknown: the database file is gone (incarnation " in invoke("show", path).stdout
+
+
+@pytest.mark.parametrize("command", ["show", "check"])
+def test_what_is_no_store_is_refused(tmp_path: Path, command: str) -> None:
+    result = invoke(command, tmp_path / "gone.db")
+    assert (result.exit_code, result.stderr) == (
+        1, f"Error: {tmp_path / 'gone.db'}: there is no such file; name the database of a store\n"
+    )  # fmt: skip
+    (tmp_path / "notes.txt").write_text("notes " * 1_000)
+    result = invoke(command, tmp_path / "notes.txt")
+    assert result.exit_code == 1
+    assert "is no store of a server; give another path" in result.stderr
