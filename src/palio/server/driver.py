@@ -120,7 +120,7 @@ class Driver:
         self._dirty: dict[Connected, None] = {}
         self._loop = asyncio.get_running_loop()
         self._start = time.time_ns() // 1000 - time.monotonic_ns() // 1000
-        self._is_planned = False
+        self._is_planned = self._is_finished = False
         self._is_alone = True
         """Whether nothing else came when something was handled last."""
         self._is_held = False
@@ -191,6 +191,8 @@ class Driver:
             self._turn()
 
     def _turn(self) -> None:
+        if self._is_finished:
+            return
         began = time.perf_counter()
         self.turns += 1
         inbox, self._inbox = self._inbox, []
@@ -285,11 +287,15 @@ class Driver:
         self._turn()
 
     def stop(self) -> None:
-        """Handle what has come in, and then no more."""
+        """Handle what has come in; from now on what comes waits until this is called again."""
         self._turn()
         if self._alarm is not None:
             self._alarm.cancel()
         self._is_planned = True
+
+    def finish(self) -> None:
+        """Handle nothing any more."""
+        self._is_finished = True
 
     # -- what comes out ------------------------------------------------------------------------------------------------
 
