@@ -38,6 +38,8 @@ class Reading:
         self._emit = emit
         self._fetches: dict[int, _Then] = {}
         self._token = 0
+        self._later: list[Callable[[], None]] = []
+        """What has to wait until the entry of this turn is finished."""
         self._leases: list[tuple[int, str]] = []
         """When leases end, as a heap; some do not count any more."""
 
@@ -114,6 +116,9 @@ class Reading:
 
     def send(self, now: int) -> None:
         """Send what can be sent; the entry of this turn is finished."""
+        later, self._later = self._later, []
+        for each in later:
+            each()
         stirred, self._logs.stirred = self._logs.stirred, {}
         for log in stirred:
             self._send(log, now)
@@ -321,7 +326,10 @@ class Reading:
             self._logs.stirred[log] = None
             then()
 
-        self._look_up(log, number, place, found)
+        if self._logs.is_making(log, number):
+            self._later.append(partial(self._look_up, log, number, place, found))
+        else:
+            self._look_up(log, number, place, found)
 
     def _add_letter(self, log: PartyLog, letter: Letter) -> None:
         log.letters[log.letter] = letter

@@ -28,6 +28,8 @@ from palio.node.ports import (
 
 
 _NO_OPTIONS = Options()
+_SOURCE = 1
+"""The connection of all publications: their numbers are not those of requests."""
 _Key = tuple[str, int]
 """A request: who has asked, and its number."""
 
@@ -46,8 +48,6 @@ class Blocks:
         self._promised = {} if promised is None else promised
         self._unanswered: dict[str, list[int]] = {}
         """The numbers of publications, by party, in their order."""
-        self._requests: set[_Key] = set()
-        """What else was asked for, in the same numbers."""
 
     def handle(self, node: Node, inputs: Iterable[Input], now: int) -> Iterator[Output]:
         """As the node's, but publications of a party that come one after the other go in together."""
@@ -75,7 +75,7 @@ class Blocks:
                     block += frames.publish(each.operation.notification, each.number + 1)
                     continue
             if block:
-                yield PublishBlock(whose[0], block, whose[1])
+                yield PublishBlock(whose[0], block, whose[1], _SOURCE)
                 block = b""
             match each:
                 case Request(publisher, number, Publish(notification), None):
@@ -83,10 +83,7 @@ class Blocks:
                         whose, block = (publisher, options.mode), frames.publish(notification, number + 1)
                     else:
                         content = frames.publish_with(notification, options, number + 1)
-                        yield PublishWith(publisher, content[frames.HEADER :])
-                case Request(party, number):
-                    self._requests.add((party, number))
-                    yield each
+                        yield PublishWith(publisher, content[frames.HEADER :], source=_SOURCE)
                 case Input():
                     yield each
 
@@ -103,7 +100,7 @@ class Blocks:
                 waiting = self._unanswered[party]
                 while waiting and waiting[0] < number:
                     yield self._accepted(party, waiting.pop(0), mode)
-            case Reply(party, number, problem) if problem is not None and (party, number) not in self._requests:
+            case Reply(party, number, problem, source) if source == _SOURCE:
                 if number - 1 not in self._unanswered.get(party, ()):
                     raise InternalError(f"publication {number - 1} of {party} is refused after it was accepted")
                 self._unanswered[party].remove(number - 1)

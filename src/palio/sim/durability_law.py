@@ -102,7 +102,8 @@ class DurabilityLaw:
         disk = self._player.cluster.disks[server]
         made = found_on(disk, self._player.cluster.time(server))
         fresh = Node(node.settings, *made)
-        if _state(fresh.logs) != _state(node.logs):
+        is_whole = all(data for _, data in made[2])
+        if is_whole and _state(fresh.logs) != _state(node.logs):
             yield f"{server} has on disk {_state(fresh.logs)}, and knows {_state(node.logs)}"
         if sorted(fresh.keys) != sorted(node.keys):
             yield f"{server} has on disk the keys {sorted(fresh.keys)}, and knows {sorted(node.keys)}"

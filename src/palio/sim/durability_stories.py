@@ -63,6 +63,8 @@ def _keep(random: Random) -> Keep:
 class _DurabilityStory(_Story):
     """Publications with options, and durable parties that do everything that they may."""
 
+    most_servers = 4
+
     def tell(self, operations: int) -> History:
         """The whole history: some parties are durable, and some of them are there from the beginning."""
         random = self.random
@@ -71,7 +73,7 @@ class _DurabilityStory(_Story):
         self.keeps = {party: _keep(random) for _, party in durable}
         self.where = {party: server for server, party in durable}
         self.published: list[Step] = []
-        for server, party in names:
+        for server, party in names if any(each in ("aa", "ga") for each in self.architecture.split("+")) else ():
             self.step("advertise", text=_EVERYTHING, server=server, party=party)
         for party in self.keeps:
             if random.random() < 0.7:

@@ -78,11 +78,12 @@ class Durable:
     ) -> Node:
         book, disk = self.books[settings.server], self._cluster.disks[settings.server]
         turn: Any = next((value for key, value in records if key == TURN), -1)
-        book.begin(turn, now)
+        book.begin(turn, now, is_other=disk.is_other)
         damaged: list[Any] = [key[1] for key, data in disk.records.items() if key[0] == "entry" and not data]
         book.damaged = set(damaged)
         node = WatchedNode(book, settings, records, now, tail, first)
         book.compare(node.logs, is_other=disk.is_other)
+        self._known[settings.server] = set(book.logs)
         return node
 
     def is_other(self, server: str) -> bool:
@@ -117,7 +118,6 @@ class Durable:
                     del self.promises[id]
                     self._player.give_up_on(id, node.publishing.count)
         self._power_lost.discard(server)
-        self._known[server] = set(self.books[server].logs)
         self._judge_noted(server, node, is_other=is_other)
         self._cluster.give(server, [ports.Space(is_there=False)] if disk.is_full else [])
         self._full[server] = disk.is_full

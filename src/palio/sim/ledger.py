@@ -93,6 +93,8 @@ class Book:
         self._states: dict[int, State] = {}
         self.items: dict[tuple[str, int], list[Item]] = {}
         """By party and identity of the log."""
+        self._born: dict[tuple[str, int], int] = {}
+        """In which turns logs began."""
         self._earlier: dict[tuple[str, int], tuple[int, int]] = {}
         """Which log another one continues, and from which number on."""
         self.readings: dict[tuple[str, int], int] = {}
@@ -204,13 +206,13 @@ class Book:
             if old is None:
                 if (party, identity) in self.items:
                     self._problem(f"log {identity} of {party} is begun for the second time")
-                self.items[party, identity] = []
+                self.items[party, identity], self._born[party, identity] = [], self.turn
                 self.logs[party] = LogFacts(identity, number, keep)
             elif old.identity != identity:
                 if (party, identity) in self.items:
                     self._problem(f"the log of {party} becomes {identity}, which was another one")
                 self.items[party, identity] = list(self.items[party, old.identity])
-                self._earlier[party, identity] = old.identity, old.length
+                self._earlier[party, identity], self._born[party, identity] = (old.identity, old.length), self.turn
                 self.logs[party] = msgspec.structs.replace(old, identity=identity, keep=keep)
             else:
                 self.logs[party] = msgspec.structs.replace(old, keep=keep)
@@ -389,8 +391,13 @@ class Book:
 
     # -- lives ---------------------------------------------------------------------------------------------------------
 
-    def begin(self, turn: int, now: int) -> None:
-        """A server starts with what it had after a turn."""
+    def begin(self, turn: int, now: int, *, is_other: bool) -> None:
+        """A server starts with what it had after a turn.
+
+        Logs that began later were never told of, unless it had gone on with another disk.
+        """
+        if not is_other:
+            self.items = {log: known for log, known in self.items.items() if self._born[log] <= turn}
         state = self._states.get(turn, State({}, {}, 0, 0))
         self.logs, self.keys, self.first, self.next = dict(state.logs), dict(state.keys), state.first, state.next
         for party, facts in self.logs.items():
@@ -418,6 +425,8 @@ class Book:
                 self._problem(f"numbers of log {log.identity} of {party} may mean something else after a start")
             if mine != theirs:
                 self._give_in(facts, log)
+        if self.is_spoiled:
+            self._sweeps.clear()
         self.is_spoiled = False
 
     def _give_in(self, facts: LogFacts, log: PartyLog) -> None:
@@ -435,7 +444,7 @@ class Book:
     def lose(self) -> None:
         """All is lost."""
         self._states.clear()
-        self.begin(-1, 0)
+        self.begin(-1, 0, is_other=True)
 
 
 def _text(numbers: Iterable[int]) -> str:

@@ -232,6 +232,8 @@ class Player:
         is_other = self._lives[server] > lives
         if is_other:
             self.epoch.died.add(server)
+        if self.durable is not None:
+            self.durable.look()  # leases may be over
         if self.history.durable:
             self._reconcile(server, is_other=is_other)
         self.epoch.is_disturbed |= is_other or not self.history.durable

@@ -71,6 +71,7 @@ class Readers:
         self._readings += 1
         reader.reading, reader.expected, reader.pace = self._readings, None, pace
         reader.starts, reader.since = set(), None
+        reader.acknowledged = self.noted.get((party, reader.log), -1)  # what else it has said may have been lost
         if not remembers or reader.last < 0:
             return Attach(party, keep, reader.reading)
         return Attach(party, keep, reader.reading, reader.log, reader.last)
