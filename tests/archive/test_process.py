@@ -85,23 +85,23 @@ def happening(started: Any) -> Happening:
 
 def test_killed_at_any_moment(tmp_path):
     random = Random(11)
-    notifications = some(20_000)
+    notifications = some(10_000)
     folder = tmp_path / "archive"
     written = Written(tmp_path / "milan.db", folder, in_entries(notifications))
     kills = 0
-    while archived_up_to(folder, 1) < 4_000:
+    while archived_up_to(folder, 1) < 2_000:
         with process(tmp_path / "milan.db", folder, rows=random.choice([50, 500, 5_000]), seconds=0.02) as started:
             began = happening(started).progress
             assert began is not None
-            until = began.next + random.randrange(600)
-            wait_for(lambda: archived_up_to(folder, 1) >= min(until, 4_000))  # noqa: B023
+            until = began.next + random.randrange(400)
+            wait_for(lambda: archived_up_to(folder, 1) >= min(until, 2_000))  # noqa: B023
             started.send_signal(signal.SIGKILL)
             kills += 1
         assert kills < 200
     written.finish()
     assert kills >= 5
     archive_the_rest(tmp_path / "milan.db", folder)
-    assert ids(folder) == list(range(20_000))
+    assert ids(folder) == list(range(10_000))
 
 
 def test_it_ends_with_the_server(tmp_path):

@@ -16,7 +16,8 @@ import sys
 from palio.store import Batch, Committer, Store
 store = Store.open(sys.argv[1], name="rome", incarnation=7)
 assert store.damage == [], store.damage
-def done(position):
+def done(position, is_synced):
+    assert is_synced
     sys.stdout.write(f"{position}\\n")
     sys.stdout.flush()
 committer = Committer(store, done, print)

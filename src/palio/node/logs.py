@@ -196,9 +196,9 @@ class Logs:
             log.send(number + 1, len(frame), self.position)
             self._emit(DeliverSequence(*found, number, log.reading or 0))
 
-    def redeliver(self, log: PartyLog, frame: bytes, now: int) -> None:
-        """A frame is for a durable party once more."""
-        self._put(frame, 0)
+    def redeliver(self, log: PartyLog, frame: bytes, expires: int, now: int) -> None:
+        """A frame is for a durable party once more; it may be worth nothing from a time on."""
+        self._put(frame, expires)
         self._share(log, len(frame), now)
 
     def deliver_block(self, done: Dispatched, now: int) -> None:
@@ -236,7 +236,7 @@ class Logs:
         if part is None:
             part = self._shares[log] = _Part(log.next)
             self._changed[log] = None
-            if log.needs_mark(self.position, self.settings.marks):
+            if log.needs_mark(self.position, self._swept.position, self.settings.marks):
                 mark = Mark(log.next, self.position, log.size, now)
                 log.marks.append(mark)
                 self._journal.put(("mark", log.number, mark.number), mark[1:])

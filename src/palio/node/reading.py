@@ -155,8 +155,10 @@ class Reading:
         end, head = share.first + share.count, found.entry.head
         if share.first > log.sent and not self._pass_over(log, share.first, "dropped"):
             return False
-        if log.since is not None and head.time < log.since:
-            log.jump(end)
+        if log.since is not None and head.time < log.since[0]:
+            log.jump(min(end, log.since[1]))
+        if log.sent >= end:
+            pass
         elif head.time < now - log.keep.age:
             if not self._pass_over(log, end, "expired"):
                 return False
@@ -280,10 +282,12 @@ class Reading:
             number = max(log.first, log.next - wish.last)
         else:
             raise CallerError("say from where on: first, since or last")
+        was_sent = max(log.sent, log.done)
+        number = min(number, was_sent)  # what it has not got yet is not passed over
         if number < log.first:
             self._refuse_gone(log, f"delivery {number}")
         log.begin_reading(number)
-        log.since, log.expected = since, -1
+        log.since, log.expected = None if since is None else (since, was_sent), -1
         self._logs.stirred[log] = None
 
     @staticmethod
@@ -342,7 +346,8 @@ class Reading:
         for each in dict.fromkeys(wish.letters):
             letter = self._forget_letter(log, each)
             if wish.action == "requeue" and letter.frame:
-                self._logs.redeliver(log, letter.frame, now)
+                expiry = _expiry(letter.frame)
+                self._logs.redeliver(log, letter.frame, 0 if expiry is None else microseconds_of(expiry), now)
         self._logs.stirred[log] = None
 
 

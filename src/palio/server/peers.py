@@ -297,9 +297,13 @@ class Peers:
         self.reasons.pop(name, None)
 
     def retry(self, now: float) -> None:
-        """Ask again for the links whose time has come; and wait no longer for neighbours that stay away."""
+        """Ask again for the links whose time has come; and wait no longer for neighbours that stay away.
+
+        A server with a store waits for ever: what it has for a neighbour was acknowledged.
+        """
         patience = self._server.config.links.lost_seconds
-        for name in [name for name, since in self._absent.items() if since < now - patience]:
+        is_over = [name for name, since in self._absent.items() if since < now - patience]
+        for name in is_over if self._server.storage is None else ():
             del self._absent[name]
             self._server.driver.give(ports.Lost(name))
         for name, (time, pause) in list(self._retries.items()):

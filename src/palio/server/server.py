@@ -67,7 +67,7 @@ class Server:
             config.server,
             config.architecture,
             incarnation=time.time_ns() // 1000 if self.storage is None else self.storage.store.incarnation,
-            link=config.links.settings,
+            link=config.links.settings(is_durable=config.store is not None),
             guard=config.guard,
             limits=config.model_limits,
             filters_per_party=config.filters_per_party,
@@ -116,6 +116,9 @@ class Server:
         now = self.loop.time()
         durable = self.driver.node.logs
         self._gone = {party: now for party in storage.parties if party not in durable}
+        configured = {peer.name for peer in self.config.peers}
+        for peer in [peer for peer in self.driver.node.links.wishes if peer not in configured]:
+            self.driver.give(ports.Disconnect(peer))  # the file has changed meanwhile, or it was added by command
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
         storage.look()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from palio.errors import PalioError
 from palio.node import records
@@ -36,7 +35,7 @@ class Storage:
         self.is_full = False
         """Whether nothing can be written, or should be."""
         self._has_no_room = False
-        self._submitted = self._persisted = 0
+        self._submitted = 0
         self._settled = asyncio.Event()
         self._settled.set()
 
@@ -57,9 +56,9 @@ class Storage:
         told = (self._done, self._fail, self._note_full)
         self._committer = Committer(self.store, *(partial(self._tell, each) for each in told))
 
-    def _tell(self, whom: Callable[[Any], None], what: object) -> None:
+    def _tell(self, whom: Callable[..., None], *what: object) -> None:
         """Say something in the loop's thread that another one has found."""
-        self._loop.call_soon_threadsafe(whom, what)
+        self._loop.call_soon_threadsafe(whom, *what)
 
     def persist(self, wish: Persist) -> None:
         """Write something."""
@@ -79,11 +78,10 @@ class Storage:
 
         self._committer.read(wish.position, wish.end, wish.bytes, done)
 
-    def _done(self, token: int) -> None:
-        self._persisted = token
-        if token == self._submitted:
+    def _done(self, token: int, is_synced: bool) -> None:
+        if is_synced and token == self._submitted:
             self._settled.set()
-        self._give(Persisted(token))
+        self._give(Persisted(token, is_synced))
 
     def _fail(self, error: PalioError) -> None:
         """Never go on after that: nobody knows what is on disk."""

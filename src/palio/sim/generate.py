@@ -21,7 +21,8 @@ _IN_SERVERS = ("slow", "crashes", "disks", "all")
 """What can befall a server that is alone."""
 _DURABLE = {"crashes": 0.5, "disks": 1.0, "all": 0.5}
 """The share of histories whose servers have disks; of others it is small."""
-_EFFECTS: tuple[Effect, ...] = get_args(Effect)
+_EFFECTS: tuple[Effect, ...] = get_args(Effect)[:8]
+"""Those of all servers; some have others, with durable parties."""
 _SYMBOLS = ("A", "B", "C")
 
 GRAPHS = ("gs", "ga")

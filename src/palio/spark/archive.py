@@ -16,7 +16,7 @@ from palio.archive.tables import ENVELOPE
 from palio.errors import CallerError, FileFormatError, brief
 from palio.spark.event_folder import EventFolder
 from palio.spark.filters import FilterSet, prepare
-from palio.spark.matching import Result, match
+from palio.spark.matching import Result, match_archived
 
 _CASE = "spark.sql.caseSensitive"
 
@@ -107,8 +107,8 @@ def _table(rows: DataFrame, file: str) -> ArchiveTable:
 
 
 def _match(table: ArchiveTable, made: FilterSet, result: Result, problems: bool) -> DataFrame:
-    beside = (table.envelope, table.payload)
-    if result != "narrow":
-        return match(table.rows, made, result=result, beside=beside, problems=problems)
-    found = match(table.rows, made, key=table.envelope, beside=beside, problems=problems)
-    return found.withColumnRenamed(table.envelope, ENVELOPE)
+    key = table.envelope if result == "narrow" else None
+    found = match_archived(
+        table.rows, made, key=key, result=result, beside=(table.envelope, table.payload), problems=problems
+    )
+    return found if key is None else found.withColumnRenamed(key, ENVELOPE)

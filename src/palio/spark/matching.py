@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, get_args
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, VariantType
@@ -62,6 +62,19 @@ def match_with_clock(
     return _match(events, filters, _Wanted(key, "narrow", bodies, problems, clock=key[0]))
 
 
+def match_archived(  # noqa: PLR0913 (each says a thing of its own)
+    events: DataFrame, filters: FilterSet, *, key: str | None, result: Result, beside: Sequence[str], problems: bool
+) -> DataFrame:
+    """The same for a table of an archive, whose columns may differ in case alone if Spark was told that it counts."""
+    wanted = _Wanted(key, result, None, problems, beside=beside, tells_case=tells_case(events.sparkSession))
+    return _match(events, filters, wanted)
+
+
+def tells_case(session: SparkSession) -> bool:
+    """Whether names that differ in case alone are different ones."""
+    return bool(session.conf.get("spark.sql.caseSensitive") == "true")
+
+
 class _Wanted(NamedTuple):
     key: str | Sequence[str] | None
     result: Result
@@ -69,13 +82,15 @@ class _Wanted(NamedTuple):
     problems: bool
     clock: str | None = None
     beside: Sequence[str] = ()
+    tells_case: bool = False
 
 
 def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -> DataFrame:
-    key, result, bodies, problems, clock, beside = wanted
+    key, result, bodies, problems, clock, beside, tells_case = wanted
     if not isinstance(events, DataFrame):
         raise CallerError(f"events: {brief(events)} is no DataFrame")
-    check_names(events)
+    if not tells_case:
+        check_names(events)
     keys = _check_key(events, key, result)
     made = filters if isinstance(filters, FilterSet) else prepare(filters)
     made.check_open()

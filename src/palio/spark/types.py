@@ -44,7 +44,6 @@ _REMEDIES = {
 
 def check_columns(events: DataFrame, wanted: Collection[str]) -> list[str]:
     """The columns of the events that are wanted, in their order; those that cannot be attributes are refused."""
-    check_names(events)
     found = [field for field in events.schema.fields if field.name in wanted]
     problems = [problem for field in found if (problem := _problem(field))]
     if problems:
@@ -53,9 +52,7 @@ def check_columns(events: DataFrame, wanted: Collection[str]) -> list[str]:
 
 
 def check_names(events: DataFrame) -> None:
-    """Refuse columns that Spark could not tell apart; it can if it was told that their case counts."""
-    if events.sparkSession.conf.get("spark.sql.caseSensitive") == "true":
-        return
+    """Refuse columns that Spark could not tell apart."""
     seen: dict[str, str] = {}
     for name in events.columns:
         other = seen.setdefault(name.lower(), name)

@@ -18,6 +18,8 @@ Token = TypeVar("Token")
 Entries = list[tuple[int, bytes]]
 
 _TRANSACTION_BYTES = 8 << 20
+_LONGEST_UNSYNCED = 0.005
+"""Seconds for which something may be written and not synced while more comes."""
 _FIRST_PATIENCE, _LONGEST_PATIENCE = 0.05, 1.0
 """Seconds before it is tried again to write to a full disk."""
 
@@ -41,8 +43,9 @@ class Figures:
 class Committer(Generic[Token]):
     """Commits what waits, all of it together, while more may be submitted; and reads beside that.
 
-    All callbacks are called from its threads, and must not block. ``done`` gets the token of a commit's last batch:
-    all before it are safe, too. ``full`` is told when there is no room, and when there is again: nothing is lost
+    All callbacks are called from its threads, and must not block. ``done`` gets the token of a commit's last batch, and
+    whether all up to it is synced: what need not be at once is so a few milliseconds later, and then ``done`` is called
+    once more. ``full`` is told when there is no room, and when there is again: nothing is lost
     meanwhile, and the order stays. ``failed`` is told the first error that cannot be overcome: after it nothing is
     written any more, and the server has to stop.
 
@@ -53,7 +56,7 @@ class Committer(Generic[Token]):
     def __init__(
         self,
         store: Store,
-        done: Callable[[Token], None],
+        done: Callable[[Token, bool], None],
         failed: Callable[[PalioError], None],
         full: Callable[[bool], None] = lambda _: None,
     ) -> None:
@@ -68,6 +71,8 @@ class Committer(Generic[Token]):
         self._changed = threading.Condition()
         self._is_closing = False
         self._has_failed = False
+        self._unsynced: tuple[Token, float] | None = None
+        """The last batch that is written and not synced, and since when there are such."""
         self._reads: deque[tuple[int, int, int, Callable[[Entries], None]]] = deque()
         self._asked = threading.Condition()
         self._are_reads_closing = False
@@ -124,12 +129,25 @@ class Committer(Generic[Token]):
         try:
             while self._wait():
                 self._commit()
+                self._sync_soon()
                 while not self._waiting and self._store.tidy():
                     pass
         except StoreError as error:
             self._fail(error)
         except Exception as error:  # noqa: BLE001 (a thread that ends without a word would let everybody wait)
             self._fail(InternalError(f"the store's thread failed: {error!r}"))
+
+    def _sync_soon(self) -> None:
+        """Sync what is only written, if there is nothing better to do or it has waited for long."""
+        if self._unsynced is None or self._has_failed:
+            return
+        token, since = self._unsynced
+        if not self._waiting or time.monotonic() - since > _LONGEST_UNSYNCED:
+            try:
+                self._store.commit([Batch()], then_tidy=False)
+            except FullStoreError:
+                return  # with the next commit, when there is room
+            self._tell(token, is_synced=True)
 
     def _fail(self, error: PalioError) -> None:
         self._has_failed = True
@@ -157,9 +175,16 @@ class Committer(Generic[Token]):
             self._count(len(batches), size, time.perf_counter() - begin)
             if patience:
                 self._full(False)
-            self._done(token)
+            self._tell(token, is_synced=any(each.is_synced for each in batches))
             self._store.tidy()
             return
+
+    def _tell(self, token: Token, *, is_synced: bool) -> None:
+        if is_synced:
+            self._unsynced = None
+        else:
+            self._unsynced = token, time.monotonic() if self._unsynced is None else self._unsynced[1]
+        self._done(token, is_synced)
 
     def _take(self) -> tuple[list[Batch], Token, int]:
         """What the next commit writes: all that waits, up to a bound. It stays in the line until it is written."""
