@@ -137,6 +137,8 @@ class Driver:
         self._losses: list[Loss] = []
         self._unnoted: list[tuple[int, int, int, list[Input], list[Output], tuple[Loss, ...]]] = []
         """What the history has to be told of."""
+        self._first = node.publishing.count
+        """Numbers of publications go on where earlier lives have ended, or beyond."""
         self.turns = 0
         self.seconds = 0.0
         """Spent in turns."""
@@ -146,6 +148,11 @@ class Driver:
     def now(self) -> int:
         """Microseconds since 1970; the clock never goes back, even if somebody sets it."""
         return self._start + time.monotonic_ns() // 1000
+
+    @property
+    def publications(self) -> int:
+        """How many were accepted since the server was started."""
+        return self.node.publishing.count - self._first
 
     def give(self, given: Input, party: Connected | None = None) -> None:
         """Something has come in, from a party or not; it is handled with what else comes in this turn."""
