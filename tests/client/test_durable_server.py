@@ -217,51 +217,61 @@ def test_to_leave_is_the_end_of_the_log(tmp_path: Path) -> None:
     run(story())
 
 
+class Story:
+    """One client publishes, another one is durable and is done in any order, while servers and connections end."""
+
+    count = 150
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.numbers: list[object] = []
+        """What has come."""
+        self.accepted: list[asyncio.Task[Mode]] = []
+
+    async def begin(self, server: Server) -> None:
+        self.eva, self.adam = durable(server, Durable(window=16)), client_of(server, name="adam", retry=True)
+        for client in (self.eva, self.adam):
+            await client.connect()
+        self.consuming = asyncio.create_task(self._consume(await self.eva.subscribe("n any", queue=5)))
+
+    async def _consume(self, events: Subscription) -> None:
+        held: list[Delivery] = []
+        async for delivery in events:
+            self.numbers.append(delivery.notification["n"])
+            held.append(delivery)
+            while held and delivery.number - held[0].number > 10:  # the window is not larger
+                await held.pop(0).ack()
+            while held and (self.random.random() < 0.6 or len(self.numbers) == self.count):
+                await held.pop(self.random.randrange(len(held))).ack()
+
+    async def publish(self, server: Server, count: int) -> None:
+        for _ in range(count):
+            self.accepted.append(asyncio.create_task(self.adam.publish(n=len(self.accepted))))
+            if self.random.random() < 0.1:
+                break_one(server, self.random)
+            await asyncio.sleep(self.random.choice([0, 0, 0.001]))
+
+    async def end(self, server: Server) -> None:
+        await asyncio.gather(*self.accepted)
+        await until(lambda: len(self.numbers) >= self.count and is_all_done(server, "urn:eva"))
+        await self.eva.close()
+        await self.adam.close()
+        await self.consuming
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_living_client_survives_restarts_and_breaks(tmp_path: Path, seed: int) -> None:
-    """Publications with keys and deliveries: nothing lost, nothing twice, in order; whatever breaks when."""
-    random, count = Random(seed), 150
-
     async def story() -> None:
-        numbers: list[object] = []
-        clients: list[Client] = []
-        accepted: list[asyncio.Task[Mode]] = []
-        consuming: asyncio.Task[None] | None = None
-        port = 0
-
-        async def consume(events: Subscription) -> None:
-            held: list[Delivery] = []
-            async for delivery in events:
-                numbers.append(delivery.notification["n"])
-                held.append(delivery)
-                while held and delivery.number - held[0].number > 10:  # the window is not larger
-                    await held.pop(0).ack()
-                while held and (random.random() < 0.6 or len(numbers) == count):
-                    await held.pop(random.randrange(len(held))).ack()
-
+        told, port = Story(seed), 0
         for life in range(3):
-            async with stored(tmp_path, port=port) as server:
-                if not clients:
+            async with stored(tmp_path, port=port, connections={"drain_seconds": 0.1}) as server:
+                if life == 0:
                     port = server.port
-                    eva, adam = durable(server, Durable(window=16)), client_of(server, name="adam", retry=True)
-                    clients = [eva, adam]
-                    for client in clients:
-                        await client.connect()
-                    consuming = asyncio.create_task(consume(await eva.subscribe("n any", queue=5)))
-                for n in range(life * 50, (life + 1) * 50):
-                    accepted.append(asyncio.create_task(clients[1].publish(n=n)))
-                    if random.random() < 0.1:
-                        break_one(server, random)
-                    await asyncio.sleep(random.choice([0, 0, 0.001]))
+                    await told.begin(server)
+                await told.publish(server, told.count // 3)
                 if life == 2:
-                    await asyncio.gather(*accepted)
-                    await until(lambda: len(numbers) >= count)
-                    await until(lambda: is_all_done(server, "urn:eva"))  # noqa: B023
-                    for client in clients:
-                        await client.close()
-        assert consuming is not None
-        await consuming
-        assert numbers == list(range(count))
+                    await told.end(server)
+        assert told.numbers == list(range(told.count))
 
     run(story())
 

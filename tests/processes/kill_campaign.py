@@ -263,7 +263,7 @@ class Campaign:
     async def _rest(self) -> bool:
         """No server dies any more, and publishers end: wait until all that they published is accepted, and has come."""
         is_accepted = await self._end_programs(self._publishers, "what publishers say last")
-        return is_accepted and await self._wait(lambda: self._judge.have_all_marks, "what is under way")
+        return is_accepted and await self._wait(self._judge.has_all_come, "what is under way")
 
     async def _look_again(self) -> None:
         """All parties die once more and come back, and something more is published: nothing else may come to them."""

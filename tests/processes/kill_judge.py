@@ -66,10 +66,6 @@ class PublisherRecord:
                 self.problems.append(f"{self.name}: {text}")
 
     @property
-    def marks(self) -> int:
-        return sum(each.is_mark for each in self.intents.values())
-
-    @property
     def is_settled(self) -> bool:
         """Whether all that it wanted to publish was acknowledged."""
         return len(self.accepted) == len(self.intents)
@@ -84,7 +80,6 @@ class PartyRecord:
         self.has_spread = False
         self.got: dict[tuple[str, int], tuple[int, Delivered]] = {}
         """The first delivery of each publication, and in which life of the party it came."""
-        self.marks: set[tuple[str, int]] = set()
         self.dropped: set[int] = set()
         """Numbers of which the party was told that they fell out of its bounds."""
         self._contents: dict[tuple[int, int], Delivered] = {}
@@ -214,11 +209,24 @@ class Judge:
             count += 1
         return count
 
-    @property
-    def have_all_marks(self) -> bool:
-        """Whether each party has got what each publisher has published last: all before it has come, or never will."""
-        marks = {(each.name, n) for each in self.publishers.values() for n, one in each.intents.items() if one.is_mark}
-        return bool(marks) and all(marks <= party.got.keys() for party in self.parties.values())
+    def has_all_come(self) -> bool:
+        """Whether each party has got what each publisher has published last: all before it has come, or never will.
+
+        What is last may have fallen out of tiny bounds; then it counts how many have come or are gone.
+        """
+        last = {(each.name, n) for each in self.publishers.values() for n, one in each.intents.items() if one.is_mark}
+        return bool(last) and all(
+            last <= party.got.keys()
+            or (party.kind.is_bounded and len(party.got) + len(party.dropped) >= self._owed(party))
+            for party in self.parties.values()
+        )
+
+    def _owed(self, party: PartyRecord) -> int:
+        return sum(
+            party.wish.matches(publisher.name, intent)
+            for publisher in self.publishers.values()
+            for intent in publisher.intents.values()
+        )
 
     def verdict(self) -> Verdict:
         """What the ledger says; all is at rest."""

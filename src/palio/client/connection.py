@@ -180,7 +180,8 @@ class Connection(asyncio.Protocol):
 
         Otherwise who publishes while it consumes would wait for itself.
         """
-        awaits = self._refusable or self._asked or self._backlog or not self.welcomed.done()
+        begins = not (self.positioned if self._hello.durable is not None else self.welcomed).done()
+        awaits = begins or self._refusable or self._asked or self._backlog
         return not awaits and self._receiver.is_full()
 
     def go_on(self) -> None:

@@ -226,6 +226,7 @@ class Session:
                 return
             while self._line:
                 self._connection.put_in_line(self._line.popleft())
+            self._connection.go_on()  # there may be room since, of which it could not be told
             self._is_connected.set()
             _log.warning("%s: connected again", self.address)
 

@@ -165,11 +165,7 @@ class Server:
             task.cancel()
         self.peers.stop()
         self.queries.stop()
-        self.driver.stop()
-        if self.storage is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.config.connections.drain_seconds):
-                    await self.storage.settled()
+        await self._finish_turns()
         for connection in list(self._connections):
             connection.close(Code.STOPPING, "the server stops")
         try:
@@ -181,10 +177,20 @@ class Server:
             self._abort_all()
         self.backlog.close()
         self.credentials.close()
+        await self._finish_turns()  # with what became of connections
+        self.driver.finish()
         if self.archiving is not None:
             await self.archiving.stop()
         if self.storage is not None:
             await self.storage.close(self.config.connections.drain_seconds)
+
+    async def _finish_turns(self) -> None:
+        """Handle what has come in, and wait until it is on disk, or never will be."""
+        self.driver.stop()
+        if self.storage is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.config.connections.drain_seconds):
+                    await self.storage.settled()
 
     def _abort_all(self) -> None:
         for connection in list(self._connections):
