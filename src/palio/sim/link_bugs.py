@@ -12,10 +12,10 @@ from palio.link.links import Links
 from palio.link.ports import Event
 from palio.link.session import Session
 from palio.model import Filter, Pattern
-from palio.node.node import Node, _Asked, _Passed
+from palio.node.node import Node
 from palio.node.requests import Requests
 from palio.node.seen import Seen
-from palio.node.waves import Waves
+from palio.node.waves import Asked, Passed, Waves
 from palio.routing import messages
 from palio.routing.membership import Membership
 from palio.routing.messages import Members, Message
@@ -237,8 +237,8 @@ def _first_answer_counts(right: _Right) -> _Right:
 def _wave_not_passed_on(right: _Right) -> _Right:
     """A neighbour's wave is answered at once, before it has gone any further."""
 
-    def spread(node: Node, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
-        if isinstance(waiting, _Passed):
+    def spread(node: Node, waiting: Asked | Passed, source: str | None, origin: str) -> None:
+        if isinstance(waiting, Passed):
             node._come_back([waiting])
         else:
             right(node, waiting, source, origin)
@@ -250,7 +250,7 @@ def _wave_not_passed_on(right: _Right) -> _Right:
 def _wave_overtakes(right: _Right) -> _Right:
     """A wave goes out before what it is to follow."""
 
-    def spread(node: Node, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
+    def spread(node: Node, waiting: Asked | Passed, source: str | None, origin: str) -> None:
         tell, node._tell = node._tell, lambda **_: None  # type: ignore[method-assign]
         try:
             right(node, waiting, source, origin)
