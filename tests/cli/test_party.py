@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -21,6 +22,7 @@ from palio.client.sync import SyncClient, connect_sync
 from palio.model import Filter, Notification
 from palio.server.config import Config
 from palio.server.server import Server
+from palio.server.store_config import StoreTable
 
 SECONDS = 30
 
@@ -268,6 +270,31 @@ def test_mistakes_are_told_in_a_line(
     assert done.exit_code == 1
     assert done.stderr.startswith("Error: ")
     assert problem in done.stderr
+
+
+def test_a_durable_party_goes_on_where_it_was(tmp_path: Path) -> None:
+    served = Served(store=StoreTable(path=str(tmp_path / "milan.db"), keep_seconds=600.0))
+    command = ("sub", "--durable", "--name", "eva", "-F", "{n} {@number}{@repeated}", "n any")
+    try:
+        with connect_sync(served.url, name="eva", durable=True) as eva, eva.subscribe("n any"):
+            pass
+        for n in (1, 2, 2):
+            told = invoke(served, "pub", "--name", "adam", "--key", f"k{n}", "--json", f"n = {n}")
+            assert json.loads(told.stdout)["mode"] == "synced"
+        assert invoke(served, *command, "--count", "1").stdout == "1 0\n"
+        shown = invoke(served, *command, "--count", "1", "--no-ack").stdout  # perhaps it was under way when we left
+        assert shown in ("2 1\n", "2 1repeated\n")
+        assert invoke(served, *command, "--count", "1").stdout == "2 1repeated\n"
+        assert invoke(served, *command, "--count", "2", "--from", "0").stdout == "1 0repeated\n2 1repeated\n"
+        with connect_sync(served.url, name="eva", durable=True) as eva, eva.subscribe("n any") as events:
+            eva.publish(n=3)
+            events.next(SECONDS).reject("odd", wait=True)
+        assert '"odd"  n = 3\n' in invoke(served, "letters", "list", "--name", "eva").stdout
+        assert invoke(served, "letters", "requeue", "--name", "eva", "--all").exit_code == 0
+        assert invoke(served, *command, "--count", "1").stdout == "3 3\n"
+        assert "is not durable: it has no log" in invoke(served, "letters", "list", "--name", "adam").stderr
+    finally:
+        served.stop()
 
 
 def test_a_refused_publication_is_named() -> None:

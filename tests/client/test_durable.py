@@ -256,20 +256,51 @@ def test_who_wants_nothing_reads_no_more_than_it_can_keep() -> None:
     run(story())
 
 
+def test_what_nobody_comes_for_does_not_stand_in_the_way() -> None:
+    async def story() -> None:
+        async with LogPuppet() as puppet:
+            for z in range(3000):
+                puppet.deliver(z=z)
+            puppet.deliver(x=1)
+            async with durable_client(puppet, Durable(settle=0.05)) as eva:
+                await until(lambda: eva._connection._is_paused)  # type: ignore[union-attr]
+                events = await eva.subscribe("x any")
+                await (await anext(events)).ack(wait=True)
+                assert (puppet.acknowledged, eva.unwanted) == (3000, 3000)
+
+    run(story())
+
+
+def test_what_is_full_of_what_nobody_wants_is_read_again_when_it_is_settled() -> None:
+    async def story() -> None:
+        async with LogPuppet() as puppet, durable_client(puppet, Durable(settle=1000)) as eva:
+            events = await eva.subscribe("x any")
+            for z in range(3000):
+                puppet.deliver(z=z)
+            puppet.deliver(x=1)
+            await until(lambda: eva._connection._is_paused)  # type: ignore[union-attr]
+            eva._inbox._settle()  # type: ignore[attr-defined]
+            assert (await anext(events)).number == 3000
+
+    run(story())
+
+
 def test_a_subscription_that_is_refused_takes_nothing() -> None:
     async def story() -> None:
         async with LogPuppet() as puppet:
             pattern = Pattern.parse("x = 1 then x = 2")
             puppet.deliver(x=1)
             puppet.deliver_sequence(pattern, Notification(x=1), Notification(x=2))
+            puppet.deliver(x=2)
             async with durable_client(puppet) as eva:
                 puppet.refusals[control.Ask] = "limit", "too many"
-                for wanted in ("x any", pattern):
+                for wanted in ("x = 1", pattern):
                     with pytest.raises(RefusedError, match="too many"):
                         await eva.subscribe(wanted)
                 puppet.refusals.clear()
                 async with eva.subscribe("x any") as events, eva.subscribe(pattern) as pairs:
-                    assert ((await anext(events)).number, (await anext(pairs)).number) == (0, 1)
+                    assert [each.number for each in await taken(events, 2)] == [0, 2]
+                    assert (await anext(pairs)).number == 1
 
     run(story())
 
@@ -297,6 +328,44 @@ def test_a_new_connection_begins_after_what_has_come() -> None:
             assert [(each.number, each.is_repeated) for each in got] == [(2, False), (3, False), (4, False), (5, False)]
             await asyncio.gather(*(each.ack(wait=True) for each in [held[1], *got]))
             assert puppet.acknowledged == 5
+
+    run(story())
+
+
+def test_a_full_queue_does_not_keep_a_client_from_connecting_again() -> None:
+    async def story() -> None:
+        options = {"connect_timeout": 1000.0}
+        async with LogPuppet() as puppet, durable_client(puppet, **options) as eva:
+            events = await eva.subscribe("x any", queue=1)
+            puppet.deliver(x=0)
+            await until(lambda: events.is_full)
+            await puppet.hang_up()
+            puppet.deliver(x=1)
+            await until(lambda: len(puppet.hellos) == 2 and eva.is_connected)
+            assert [each.number for each in await taken(events, 2)] == [0, 1]
+
+    run(story())
+
+
+def test_room_that_comes_while_the_client_connects_is_not_overlooked() -> None:
+    async def story() -> None:
+        async with Puppet() as puppet, connect(puppet.url, **QUICK) as adam:
+            subscribing = asyncio.create_task(subscribed(adam))
+            await until(lambda: puppet.of_kind(control.KINDS[control.Ask]))
+            puppet.say(control.encode(control.Answer(1)))
+            events = await subscribing
+            await puppet.hang_up()
+            await until(lambda: len(puppet.of_kind(control.KINDS[control.Ask])) == 2)
+            puppet.say(control.encode(control.Answer(1)) + one_delivery() * 3)
+            while not events._waiting:
+                await asyncio.sleep(0)
+            assert not adam.is_connected
+            events._waiting.clear()  # somebody takes it just now
+            events._taken()
+            assert (await anext(events))["x"] == 1
+
+    async def subscribed(adam: Client) -> Subscription:
+        return await adam.subscribe("x any", queue=1)
 
     run(story())
 
@@ -376,11 +445,15 @@ def test_a_client_is_drained_when_all_is_acknowledged() -> None:
             for x in range(3):
                 puppet.deliver(x=x)
             await until(lambda: len(events._waiting) == 3)
+            puppet.notes = False
             draining = asyncio.create_task(eva.drain())
             await until(lambda: events._has_ended)
             puppet.deliver(x=3)  # comes too late, and so will come again
             async for each in events:
                 await each.ack()
+            await until(lambda: puppet.acknowledged == 2)
+            assert not draining.done()
+            puppet.say(frames.acknowledge(2, frames.ACKNOWLEDGED))
             await draining
             assert puppet.acknowledged == 2
             assert {each.operation for each in puppet.asked(control.Ask)} == {"subscribe"}

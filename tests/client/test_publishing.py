@@ -171,6 +171,8 @@ def test_a_refusal_is_final_and_so_is_the_end() -> None:
             with pytest.raises(NoStoreError, match="none"):
                 await stored
             cancelled.cancel()
+            await asyncio.sleep(0)
+            assert [each.options.key for each in eva._unaccepted._waiting.values() if each.options] == [keys(puppet)[2]]
             await puppet.hang_up()
             await until(lambda: len(published(puppet)) == 5)  # neither what was refused nor what nobody waits for
             await eva.close()

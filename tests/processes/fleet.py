@@ -91,14 +91,22 @@ class ServerProcess:
     """One ``palio serve``, which can be killed and started again."""
 
     def __init__(
-        self, folder: Path, name: str, config: str, environment: Mapping[str, str] = MappingProxyType({})
+        self,
+        folder: Path,
+        name: str,
+        config: str,
+        environment: Mapping[str, str] = MappingProxyType({}),
+        program: str = "palio",
     ) -> None:
         self.name = name
         self._environment = environment
+        self._program = program
         self._config = folder / f"{name}.toml"
         self._config.write_text(config)
         self._log = folder / f"{name}.log"
         self._process: asyncio.subprocess.Process | None = None
+        self._log_begin = 0
+        """Where the log of this life begins."""
         self.lives = 0
         self.port = 0
         """Where it listens; zero while it does not."""
@@ -110,15 +118,23 @@ class ServerProcess:
         return self._process.pid
 
     async def start(self) -> None:
+        await self.launch()
+        await self.listens()
+
+    async def launch(self) -> None:
+        """Start the process; it may be killed before it listens."""
         self.lives += 1
-        before = self._log.stat().st_size if self._log.exists() else 0
+        self._log_begin = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "palio", "serve", "--config", str(self._config), "--json",
+                sys.executable, "-m", self._program, "serve", "--config", str(self._config), "--json",
                 stderr=log, env={**os.environ, **self._environment},
             )  # fmt: skip
-        await until(lambda: self._find(before) or self._has_ended(), START_SECONDS)
-        listening = self._find(before)
+
+    async def listens(self) -> None:
+        """Wait until it does."""
+        await until(lambda: self._find(self._log_begin) or self._has_ended(), START_SECONDS)
+        listening = self._find(self._log_begin)
         assert listening is not None, self._log.read_text()[-2000:]
         self.port, self.http_port = listening["port"], listening["http_port"]
 
@@ -138,10 +154,18 @@ class ServerProcess:
             self._process.send_signal(number)
             await self._process.wait()
 
+    def signal(self, number: int) -> None:
+        """Send it a signal that does not end it."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def said(self) -> Iterator[dict[str, Any]]:
+        """The lines of its log, of all its lives."""
+        yield from _lines(self._log.read_bytes() if self._log.exists() else b"")
+
     def faults(self) -> list[str]:
         """What it says of faults of its own."""
-        text = self._log.read_bytes() if self._log.exists() else b""
-        return [str(line) for line in _lines(text) if line["event"] == "fault"]
+        return [str(line) for line in self.said() if line["event"] == "fault"]
 
     def status(self, key: str) -> int:
         """What the system says of it: kilobytes of memory (VmRSS, VmHWM), and so on."""
@@ -254,10 +278,12 @@ class Proxy:
 class Fleet:
     """All servers of a network, each a process, and a proxy on each way between two."""
 
-    def __init__(self, network: Network, folder: Path, settings: str = "") -> None:
+    def __init__(self, network: Network, folder: Path, settings: str = "", program: str = "palio") -> None:
+        """``{server}`` in the settings stands for the server's name; ``program`` is what is run in place of Palio."""
         self.network = network
         self._folder = folder
         self._settings = settings
+        self._program = program
         self.servers: dict[str, ServerProcess] = {}
         self.ways: dict[tuple[str, str], Proxy] = {}
         self.doors = {name: Proxy(lambda name=name: self.servers[name].port) for name in network.servers}  # type: ignore[misc]
@@ -270,7 +296,7 @@ class Fleet:
             self.ways[who, whom] = Proxy(lambda whom=whom: self.servers[whom].port)  # type: ignore[misc]
             await self.ways[who, whom].start()
         for name in self.network.servers:
-            self.servers[name] = ServerProcess(self._folder, name, self._config(name), _PATIENT)
+            self.servers[name] = ServerProcess(self._folder, name, self._config(name), _PATIENT, self._program)
         try:
             await asyncio.gather(*(server.start() for server in self.servers.values()))
         except BaseException:
@@ -288,7 +314,7 @@ class Fleet:
             f'server = "{name}"',
             f'architecture = "{architecture_of(network.architecture, name)}"',
             "port = 0",
-            self._settings,
+            self._settings.replace("{server}", name),
         ]
         for peer in network.neighbours(name):
             role, is_dialed = network.role(name, peer), (name, peer) in network.dials

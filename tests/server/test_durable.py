@@ -16,6 +16,7 @@ from palio.model import Mode
 from palio.node.reading import GoneError
 from palio.server.errors import code_of
 from palio.server.server import Server
+from palio.server.status import status
 from tests.serving import Noted, Raw, configured, run, serving, until
 
 
@@ -431,5 +432,18 @@ def test_patterns_and_plain_deliveries_are_numbered_together(tmp_path: Path) -> 
             kinds = {type(await eva.next()) for _ in range(2)}
             assert kinds == {Notification, control.Sequence}
             await acknowledge(eva, 1)
+
+    run(story())
+
+
+def test_publications_are_counted_since_the_start_though_their_numbers_go_on(tmp_path: Path) -> None:
+    async def story() -> None:
+        for _ in range(2):
+            async with serving(**stored(tmp_path)) as server:
+                before = server.driver.node.publishing.count
+                await publish(server, 1, 2, 3)
+                assert status(server)["counts"]["publications"] == 3
+                assert server.driver.node.publishing.count == before + 3
+        assert before > 3
 
     run(story())

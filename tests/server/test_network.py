@@ -6,16 +6,22 @@ import asyncio
 import random
 import socket
 from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
 
 import pytest
 
-from palio.codec import control
-from palio.model import Notification
+from palio.codec import control, frames
+from palio.link import wire
+from palio.link.frames import Data
+from palio.model import Envelope, Notification
+from palio.model.envelope import NotificationId
+from palio.routing.messages import Publish
 from palio.server.server import Server
 from tests.serving import Raw, configured, serving, until
 
 TREE = {"b": "a", "c": "a", "d": "b", "e": "b"}
 """Five servers: each with the one that it dials."""
+_ENVELOPE = Envelope(NotificationId("b", 1, 0), datetime(2026, 1, 1, tzinfo=UTC), "eva")
 ARCHITECTURES = ["hs", "as", "aa", "nf", "gs", "ga"]
 
 
@@ -206,6 +212,39 @@ def test_a_dead_connection_does_not_keep_its_peer_away(monkeypatch: pytest.Monke
             assert codes[0] == "replaced"
             for writer in mute:
                 writer.close()
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("cut", [0, 1, 3, 10, 5_000], ids=lambda cut: f"cut {cut} bytes behind the welcome")
+def test_long_frames_may_come_together_with_the_welcome(cut: int) -> None:
+    """A neighbour for whom much waits is sent that at once: it may be read together with the welcome."""
+
+    async def play() -> None:
+        messages = (Publish(Notification(text="x" * 20_000).with_envelope(_ENVELOPE)),)
+        long = frames.frame(frames.LINK, wire.encode(Data((7, "b", 1), 0, messages, 0, True)))
+        behind = [long, control.encode(control.Ping(77))]
+        said: list[bytes] = []
+
+        async def welcome_at_length(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            welcome, rest = control.encode(control.Welcome(1, "b", 1, 1000)), b"".join(behind)
+            writer.write(welcome + rest[:cut] if cut else welcome + rest)
+            if cut:
+                await asyncio.sleep(0)
+                writer.write(rest[cut:])
+            with suppress(asyncio.IncompleteReadError):
+                while True:
+                    head = await reader.readexactly(frames.HEADER)
+                    said.append(head[4:] + await reader.readexactly(int.from_bytes(head[:4], "big") - 1))
+            writer.close()
+
+        listener = await asyncio.start_server(welcome_at_length, "127.0.0.1", 0)
+        peer = {"name": "b", "url": f"palio://127.0.0.1:{listener.sockets[0].getsockname()[1]}"}
+        async with serving(server="a", peers=[peer]) as a:
+            pong = control.encode(control.Pong(77))[4:]
+            await until(lambda: pong in said)
+            assert not a.counts.refusals
+        listener.close()
 
     asyncio.run(play())
 

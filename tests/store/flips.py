@@ -13,7 +13,7 @@ from random import Random
 
 import apsw
 
-from palio.store import Batch, Kind, Store, files
+from palio.store import Batch, FailedStoreError, Kind, Store, files
 
 NAME = "rome.db"
 FILES = (NAME, f"{NAME}-wal", f"{NAME}.witness")
@@ -195,3 +195,24 @@ def _judge_afterwards(store: Store, folder: Path) -> None:
         elif not reported:
             assert again.damage == []
         assert dict(again.records())[b"after"] == b"all"
+    _judge_trimming(folder)
+
+
+def _judge_trimming(folder: Path) -> None:
+    """Entries are removed, damaged ones among them; if SQLite finds pages malformed then, the next opening mends it."""
+    for _ in range(2):
+        store = Store.open(folder / NAME, name="rome", incarnation=9)
+        try:
+            store.commit([Batch([(b"more", b"yet" * 9_000)], [(store.next, b"e" * 50_000)], store.next)])
+            while store.tidy():
+                pass
+        except FailedStoreError:
+            assert files.is_suspect(folder / NAME)
+            continue
+        finally:
+            store.close()
+        with Store.open(folder / NAME, name="rome", incarnation=10) as again:
+            assert again.damage == []
+            assert again.read(0, 1 << 40, 1) == [(again.next - 1, b"e" * 50_000)]
+        return
+    raise AssertionError("it cannot be written")

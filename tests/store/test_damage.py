@@ -10,7 +10,7 @@ from random import Random
 import apsw
 import pytest
 
-from palio.store import Batch, DamagedStoreError, Kind, Reader, Store, files, header, reading, witness
+from palio.store import Batch, DamagedStoreError, FailedStoreError, Kind, Reader, Store, files, header, reading, witness
 from palio.store.schema import PAGE_BYTES
 from tests.store import flips
 from tests.store.conftest import FILLED, Rome, corrupt
@@ -153,6 +153,32 @@ def test_without_any_knowledge_the_time_is_the_incarnation(rome: Rome) -> None:
     with rome.open(incarnation=1_234) as store:
         assert store.incarnation == 1_234
         assert store.is_new_incarnation
+
+
+def test_what_is_found_while_writing_is_mended_when_it_is_opened_again(rome: Rome) -> None:
+    """The list of free pages, which nobody looks at before one is needed."""
+    with rome.open() as store:
+        store.commit([Batch([(b"a", b"1")], [(0, b"z" * 60_000), (1, b"y")])])
+        store.commit([Batch(trim=1)])
+        while store.tidy():
+            pass
+    data = bytearray(rome.path.read_bytes())
+    trunk = (int.from_bytes(data[32:36], "big") - 1) * PAGE_BYTES
+    data[trunk + 8 : trunk + 40] = b"\xff" * 32
+    rome.path.write_bytes(data)
+    with rome.open() as store:
+        assert store.damage == []
+        with pytest.raises(FailedStoreError, match="malformed"):
+            store.commit([Batch([(b"a", b"2")], [(2, b"w" * 60_000)])])
+        with pytest.raises(FailedStoreError):
+            store.commit([Batch([(b"a", b"3")])])
+    with rome.open() as store:
+        assert [str(each) for each in store.damage] == ["the database's structure, as a commit had found"]
+        assert rome.contents(store) == ({b"a": b"1"}, [(1, b"y")])
+        store.commit([Batch([(b"a", b"4")], [(2, b"w" * 60_000)])])
+    with rome.open() as store:
+        assert (store.damage, store.incarnation) == ([], 8)
+        assert store.check().damage == []
 
 
 # -- what is sound by itself, and wrong all the same -------------------------------------------------------------------

@@ -90,4 +90,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=settings().max_examples // 4, stateful_step_count=20)
+TestStore.settings = settings(max_examples=settings().max_examples // 6, stateful_step_count=20)

@@ -26,7 +26,7 @@ _EPILOG = """\b
 Example:  palio pub 'event = "alarm"; level = 5'
           palio pub --count 10 --rate 2 'event = "tick"'
           palio pub < notifications.txt
-          palio pub --mode synced --key order-17 --expires 10m 'order = 17'
+          palio pub --name shop --mode synced --key order-17 --expires 10m 'order = 17'
 """
 
 
@@ -48,7 +48,7 @@ Example:  palio pub 'event = "alarm"; level = 5'
 @click.option(
     "--key",
     metavar="KEY",
-    help="The server counts what one party publishes with one KEY once; several notifications get KEY/1, KEY/2, ...",
+    help="What the same --name publishes with the same KEY counts once; several notifications get KEY/1, KEY/2, ...",
 )
 @click.option("--expires", type=TimeOrDuration(), help="When they are worth nothing any more; or in how long, as 10m.")
 @click.option("--rate", type=click.FloatRange(0, min_open=True), help="At most so many a second.")

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from itertools import count
 from uuid import uuid4
 
-from palio.client.connection import UnsentError
 from palio.client.deliveries import Ack, DurableSubscription
 from palio.client.desk import Desk
 from palio.client.durable import Cursor, read_durable
@@ -16,7 +15,7 @@ from palio.client.durable_inbox import DurableInbox
 from palio.client.inbox import Inbox
 from palio.client.letters import DeadLetters, read_letters, read_numbers, read_replay
 from palio.client.options import Options
-from palio.client.publications import Publication, PublishOptions, read_publication
+from palio.client.publications import Publication, PublishOptions, Waiting, read_publication
 from palio.client.session import Session
 from palio.client.streams import Overflow, Stream
 from palio.client.subscriptions import Subscription, read_wanted
@@ -91,15 +90,13 @@ class Client(Session):
 
     async def _send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Mode]:
         self._check_going()
-        while True:
-            connection = await self._open()
-            try:
-                attempt = await connection.send(publication, is_confirmed=is_confirmed)
-            except UnsentError:
-                continue
-            if is_confirmed and publication.is_repeatable:
-                return self._unaccepted.follow(publication, attempt)
-            return attempt
+        self._check_end()
+        connection = self._connection
+        if connection is not None and connection.is_open and not self._line:
+            return await connection.send(publication, is_confirmed=is_confirmed)
+        turn: asyncio.Future[asyncio.Future[Mode]] = asyncio.get_running_loop().create_future()
+        self._line.append(Waiting(publication, is_confirmed, turn))
+        return await turn
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol, cast
 
 from palio import _core
 from palio.client.errors import ConnectionLostError, TooLargeError, refusal
-from palio.client.publications import Publication
+from palio.client.publications import Publication, Waiting
 from palio.codec import control, frames
 from palio.codec.control import (
     Answer,
@@ -75,15 +75,16 @@ class Settings(NamedTuple):
     """Seconds of silence after which the server is asked whether it is there; so many more, and it is not."""
 
 
-class UnsentError(ConnectionLostError):
-    """The connection broke before it was sent, so that it can be sent again without being done twice."""
+Follow = Callable[[Publication, asyncio.Future[Mode]], asyncio.Future[Mode]]
 
 
 class Connection(asyncio.Protocol):
     """A connection from its hello to its end; there is no way back."""
 
-    def __init__(self, receiver: Receiver, hello: Hello, settings: Settings) -> None:
+    def __init__(self, receiver: Receiver, hello: Hello, settings: Settings, follow: Follow) -> None:
         self._receiver = receiver
+        self._follow = follow
+        """Who hears of each publication, as it is sent, and says when that has an outcome."""
         self._hello = hello
         self._settings = settings
         self._loop = asyncio.get_running_loop()
@@ -99,8 +100,8 @@ class Connection(asyncio.Protocol):
         """Who waits for answers, other than for acceptance of a publication."""
         self._refusable: dict[int, asyncio.Future[Mode]] = {}
         """Who waits for acceptance."""
-        self._backlog: deque[tuple[Publication, bool, asyncio.Future[asyncio.Future[Mode]]]] = deque()
-        """Publications that wait for room, and whether they are to be confirmed."""
+        self._backlog: deque[Waiting] = deque()
+        """Publications that wait for room; when the connection is gone, they can go over another one."""
         self._is_writable = True
         self._is_paused = False
         self._has_heard = True
@@ -133,13 +134,9 @@ class Connection(asyncio.Protocol):
             if not future.done():
                 future.set_exception(ConnectionLostError(str(reason), reason.code))
                 future.exception()  # who waits no longer need not hear of it
-        for _, _, turn in self._backlog:
-            if not turn.done():
-                turn.set_exception(UnsentError(str(reason), reason.code))
         self._publications.clear()
         self._refusable.clear()
         self._asked.clear()
-        self._backlog.clear()
         self.lost.set_result(reason)
 
     def pause_writing(self) -> None:
@@ -183,7 +180,8 @@ class Connection(asyncio.Protocol):
 
         Otherwise who publishes while it consumes would wait for itself.
         """
-        awaits = self._refusable or self._asked or self._backlog or not self.welcomed.done()
+        begins = not (self.positioned if self._hello.durable is not None else self.welcomed).done()
+        awaits = begins or self._refusable or self._asked or self._backlog
         return not awaits and self._receiver.is_full()
 
     def go_on(self) -> None:
@@ -339,13 +337,22 @@ class Connection(asyncio.Protocol):
 
     async def send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Mode]:
         """Publish when it is its turn and there is room; the future is done when the server has accepted it."""
-        self._check_open()
         if not self._backlog and self._has_room():
-            return self.publish(publication, is_confirmed=is_confirmed)
+            return self._follow(publication, self.publish(publication, is_confirmed=is_confirmed))
         turn: asyncio.Future[asyncio.Future[Mode]] = self._loop.create_future()
-        self._backlog.append((publication, is_confirmed, turn))
-        self.go_on()
+        self.put_in_line(Waiting(publication, is_confirmed, turn))
         return await turn
+
+    def put_in_line(self, waiting: Waiting) -> None:
+        """Publish when it is its turn and there is room."""
+        self._backlog.append(waiting)
+        self._send_backlog()
+        self.go_on()
+
+    def unsent(self) -> deque[Waiting]:
+        """What was not published; it is not this connection's any more."""
+        unsent, self._backlog = self._backlog, deque()
+        return unsent
 
     def _has_room(self) -> bool:
         # Numbers begin anew only when none is under way, because acceptance speaks of all up to one.
@@ -359,7 +366,7 @@ class Connection(asyncio.Protocol):
             if turn.done():
                 continue  # nobody waits any more
             try:
-                turn.set_result(self.publish(publication, is_confirmed=is_confirmed))
+                turn.set_result(self._follow(publication, self.publish(publication, is_confirmed=is_confirmed)))
             except TooLargeError as error:
                 turn.set_exception(error)
 
@@ -388,7 +395,7 @@ class Connection(asyncio.Protocol):
 
     def _check_open(self) -> None:
         if self._reason is not None:
-            raise UnsentError(str(self._reason), self._reason.code)
+            raise ConnectionLostError(str(self._reason), self._reason.code)
 
     @property
     def is_open(self) -> bool:
@@ -403,7 +410,7 @@ class Connection(asyncio.Protocol):
     def _awaited(self) -> Iterator[asyncio.Future[Any]]:
         yield from self._refusable.values()
         yield from self._asked.values()
-        yield from (turn for _, _, turn in self._backlog)
+        yield from (waiting.turn for waiting in self._backlog)
 
     # -- being there, and the end --------------------------------------------------------------------------------------
 

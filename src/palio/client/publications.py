@@ -132,6 +132,15 @@ def _notification(given: Mapping[str, Value] | None, attributes: dict[str, Value
     return Notification(given or {}, **attributes)
 
 
+class Waiting(NamedTuple):
+    """A publication that waits to be sent."""
+
+    publication: Publication
+    is_confirmed: bool
+    turn: asyncio.Future[asyncio.Future[Mode]]
+    """Done when it was sent, with a future that is done when it was accepted."""
+
+
 class Unaccepted:
     """Publications with keys that nobody knows to be accepted, in their order; each connection gets them again."""
 
@@ -141,6 +150,8 @@ class Unaccepted:
 
     def follow(self, publication: Publication, attempt: asyncio.Future[Mode]) -> asyncio.Future[Mode]:
         """A publication was sent: the future is done when it was accepted or refused, perhaps by a later connection."""
+        if not publication.is_repeatable:
+            return attempt
         outcome: asyncio.Future[Mode] = asyncio.get_running_loop().create_future()
         self._waiting[outcome] = publication
         outcome.add_done_callback(self._forget)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from os import strerror
 from ssl import SSLError
@@ -26,7 +27,7 @@ from palio.client.errors import (
 )
 from palio.client.inbox import Inbox
 from palio.client.options import Options
-from palio.client.publications import Unaccepted, read_mode
+from palio.client.publications import Unaccepted, Waiting, read_mode
 from palio.codec import control
 from palio.errors import CallerError
 from palio.model import Advertisement
@@ -47,6 +48,8 @@ class Session:
         self._inbox = inbox
         self._advertisements: dict[Advertisement, None] = {}
         self._unaccepted = Unaccepted()
+        self._line: deque[Waiting] = deque()
+        """Publications that wait for a connection; those that come after them wait behind them."""
         self._connection: Connection | None = None
         self._is_connected = asyncio.Event()
         """Also set when there will be no connection any more."""
@@ -145,6 +148,8 @@ class Session:
         self._is_draining = True
         try:
             async with asyncio.timeout(timeout):
+                while self._line:
+                    await asyncio.wait([waiting.turn for waiting in self._line])
                 await self._unaccepted.settled()
                 if self._connection is not None:
                     await self._connection.settled()
@@ -179,7 +184,7 @@ class Session:
         try:
             async with asyncio.timeout(options.connect_timeout):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._inbox, hello, settings),
+                    lambda: Connection(self._inbox, hello, settings, self._unaccepted.follow),
                     self.address.host,
                     self.address.port,
                     ssl=self._context,
@@ -207,6 +212,7 @@ class Session:
         """See to it that there is a connection, as long as the client lives."""
         while self._connection is not None:
             reason = await asyncio.shield(self._connection.lost)
+            self._line.extendleft(reversed(self._connection.unsent()))
             self._connection = None
             self._is_connected.clear()
             if reason.code in FINAL_CODES or not self._options.max_attempts:
@@ -218,6 +224,9 @@ class Session:
             except CannotConnectError as error:
                 self._give_up(error)
                 return
+            while self._line:
+                self._connection.put_in_line(self._line.popleft())
+            self._connection.go_on()  # there may be room since, of which it could not be told
             self._is_connected.set()
             _log.warning("%s: connected again", self.address)
 
@@ -274,6 +283,11 @@ class Session:
         self._end = reason
         self._is_connected.set()
         self._unaccepted.give_up(reason)
+        unsent = [] if self._connection is None else self._connection.unsent()
+        for waiting in [*unsent, *self._line]:
+            if not waiting.turn.done():
+                waiting.turn.set_exception(self._ended())
+        self._line.clear()
         self._inbox.finish(reason)
         error = reason if isinstance(reason, ServiceError) else None
         for stream in self._inbox.streams():
@@ -282,20 +296,27 @@ class Session:
     async def _open(self) -> Connection:
         """The connection, as soon as there is one."""
         while True:
-            if self._end is not None:
-                if isinstance(self._end, ServiceError):
-                    raise ConnectionLostError(str(self._end), self._end.code) from self._end
-                raise ClosedError(str(self._end))
             connection = self._connection
+            self._check_end()
             if connection is not None and connection.is_open:
                 return connection
-            if self._keeper is None:
-                raise ClosedError("the client is not connected; use it with 'async with', or call connect first")
             if connection is not None:
                 await asyncio.wait([connection.lost])
                 await asyncio.sleep(0)  # who keeps it has not noticed yet
             else:
                 await self._is_connected.wait()
+
+    def _check_end(self) -> None:
+        if self._end is not None:
+            raise self._ended() from self._end
+        if self._keeper is None:
+            raise ClosedError("the client is not connected; use it with 'async with', or call connect first")
+
+    def _ended(self) -> ServiceError | CallerError:
+        """Why nothing can be done any more, for one of those who want to do something."""
+        if isinstance(self._end, ServiceError):
+            return ConnectionLostError(str(self._end), self._end.code)
+        return ClosedError(str(self._end))
 
     async def _request(self, ask: Callable[[Connection], asyncio.Future[T]]) -> T:
         """Ask until there is an answer: all that can be asked may be asked twice."""

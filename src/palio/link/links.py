@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
@@ -47,7 +48,7 @@ class _Opening(NamedTuple):
 class _Link:
     """A link that is there."""
 
-    __slots__ = ("answer", "doubt", "kept", "latency", "role", "session")
+    __slots__ = ("answer", "doubt", "kept", "latency", "parcels", "role", "session")
 
     def __init__(self, session: Session, role: str, latency: int, answer: _Repeated | None) -> None:
         self.session, self.role, self.latency = session, role, latency
@@ -57,6 +58,11 @@ class _Link:
         """A question whether the other end still knows the link."""
         self.kept = session.base, session.next, session.expected
         """What the journal knows of the session."""
+        self.parcels: deque[tuple[int, int]] = deque()
+        """Messages that are kept together: the number of the first, and the one behind the last."""
+
+
+_Parcel = tuple[int, tuple[Message, ...]]
 
 
 class Links:
@@ -330,25 +336,30 @@ class Links:
         if peer in self._full:
             self._relieve(peer, now)
         if link is not None and self._is_keeping:
-            base, end, _ = link.kept
-            for key in (("link", peer), ("base", peer), ("in", peer), *(("out", peer, n) for n in range(base, end))):
+            parcels = [("out", peer, first) for first, _ in link.parcels]
+            for key in (("link", peer), ("base", peer), ("in", peer), *parcels):
                 self._keeper.delete(key)
         return link
 
     def keep(self) -> None:
-        """Note how far the sessions have come since the last call."""
+        """Note how far the sessions have come since the last call. What was said since is kept as one parcel, until all
+        of it is acknowledged.
+        """
         for peer, link in self._links.items():
             session, (base, end, expected) = link.session, link.kept
+            if (session.base, session.next, session.expected) == link.kept:
+                continue
             link.kept = session.base, session.next, session.expected
             if session.base != base:
                 self._keeper.put(("base", peer), session.base)
-                for number in range(base, min(session.base, end)):
-                    self._keeper.delete(("out", peer, number))
+                while link.parcels and link.parcels[0][1] <= session.base:
+                    self._keeper.delete(("out", peer, link.parcels.popleft()[0]))
             if session.expected != expected:
                 self._keeper.put(("in", peer), session.expected)
-            if session.next != end:
-                for number, message in session.messages_from(max(end, session.base)):
-                    self._keeper.put(("out", peer, number), message)
+            first = max(end, session.base)
+            if session.next > first:
+                link.parcels.append((first, session.next))
+                self._keeper.put(("out", peer, first), session.messages_from(first))
 
     def restore(self, records: Mapping[tuple[Any, ...], Any], now: int) -> list[Up]:
         """Take back what was kept; the links that are there. Links that were wished for are opened again."""
@@ -366,7 +377,10 @@ class Links:
                 case ("link", peer):
                     stamp, role, latency, answer = value
                     repeated = _Repeated(answer, now, self._settings) if answer is not None else None
-                    self._links[peer] = _Link(self._session(records, peer, stamp), role, latency, repeated)
+                    parcels = sorted((key[2], each) for key, each in records.items() if key[:2] == ("out", peer))
+                    session = self._session(records, peer, stamp, parcels)
+                    self._links[peer] = _Link(session, role, latency, repeated)
+                    self._links[peer].parcels.extend((first, first + len(each)) for first, each in parcels)
                     if self._links[peer].session.is_full():
                         self._full[peer] = None
                     ups.append(Up(peer, role, stamp, (), (), latency))
@@ -379,11 +393,13 @@ class Links:
         self._stirred.update(dict.fromkeys([*self._wishes, *self._closing]))
         return ups
 
-    def _session(self, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp) -> Session:
+    def _session(
+        self, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp, parcels: Sequence[_Parcel]
+    ) -> Session:
         base = records.get(("base", peer), 0)
-        outbox: list[Message] = []
-        while ("out", peer, base + len(outbox)) in records:
-            outbox.append(records["out", peer, base + len(outbox)])
+        outbox = [
+            message for first, messages in parcels for number, message in enumerate(messages, first) if number >= base
+        ]
         expected = records.get(("in", peer), 0)
         return Session(stamp, self._settings, expected=expected, base=base, outbox=outbox)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -126,9 +126,9 @@ class Session:
         """The messages from :attr:`base` on."""
         return tuple(self._outbox)
 
-    def messages_from(self, number: int) -> Iterator[tuple[int, Message]]:
-        """The messages that are not acknowledged from a number on, with their numbers."""
-        return zip(count(number), islice(self._outbox, number - self.base, None), strict=False)
+    def messages_from(self, number: int) -> tuple[Message, ...]:
+        """The messages that are not acknowledged from a number on."""
+        return tuple(islice(self._outbox, number - self.base, None))
 
     def acknowledge_soon(self, now: int) -> None:
         """Let the other end hear something, also if there is nothing to say."""

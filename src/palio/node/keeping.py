@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,7 +27,7 @@ class Kept(NamedTuple):
     """The position of the first entry that there is."""
 
 
-_OWN = ("party", "watch", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish")
+_OWN = ("party", "watch", "logs", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish")
 """Kinds of records that count though data was lost."""
 
 
@@ -43,16 +43,27 @@ def salvaged(known: Mapping[tuple[Any, ...], Any], life: int) -> dict[tuple[Any,
     Logs of parties are others from now on, because numbers may have been given that are not known here. Sequences
     that were half found are given up.
     """
-    found = {key: value for key, value in known.items() if key[0] in _OWN}
-    logs = [(key, value) for key, value in known.items() if key[0] == "mail"]
-    for place, (key, (number, _, keep)) in enumerate(logs):
-        found[key] = number, life + place, keep
+    logs = {key[1]: value for key, value in known.items() if key[0] == "mail"}
+    numbers = {number for number, _, _ in logs.values()}
+    found = {key: value for key, value in known.items() if key[0] in _OWN and _has_log(key, logs, numbers)}
+    for place, (party, (number, _, keep)) in enumerate(logs.items()):
+        found["mail", party] = number, life + place, keep
     for key in known:
         if key[0] == "pattern" and isinstance(key[1], str) and key[1] != MONITORS:
             found[key] = Watch(key[1], key[2], 0).state()
     if ("counters",) in known:
         found["counters",] = 0, 0, known["counters",][2]
     return found
+
+
+def _has_log(key: tuple[Any, ...], parties: Collection[str], numbers: Collection[int]) -> bool:
+    """Whether a record is of a log that is known, or of none."""
+    match key[0]:
+        case "cursor" | "end":
+            return key[1] in parties
+        case "mark" | "letter":
+            return key[1] in numbers
+    return True
 
 
 class Keeping:
@@ -148,7 +159,7 @@ class Keeping:
         """
         life = node.settings.incarnation
         found: dict[tuple[Any, ...], Any] = {key: value for key, value in kept.records if value is not None}
-        known = found if found.get(("life",), life) == life else salvaged(found, life)
+        known = found if not found or found.get(("life",)) == life else salvaged(found, life)
         self._counters = known.get(("counters",), (0, 0, node.publishing.clock.latest))
         node.publishing.count, latest, node.publishing.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
@@ -172,9 +183,10 @@ class Keeping:
             node.router.board.log(log.name)
         self.journal.take()
         if found.get(("life",)) != life:
-            self.journal.put(("life",), life)
-            for changed in found.keys() | known.keys() if known is not found else ():
+            for changed in dict.fromkeys([*found, *known]) if known is not found else ():
                 self.journal.put(changed, known.get(changed))
+            self.journal.put(("life",), life)
+        node.logs.keep_renamed()
         node.keys.restore((key[1], key[2], value) for key, value in known.items() if key[0] == "key")
         node.reading.begin(now)
 

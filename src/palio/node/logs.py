@@ -101,6 +101,7 @@ class Logs:
         self._shares: dict[PartyLog, _Part] = {}
         self.stirred: dict[PartyLog, None] = {}
         """Parties to which something may have to be sent."""
+        self._renamed: list[PartyLog] = []
         self._may_trim = False
         self.archived: int | None = 0 if settings.everything else None
         """Entries before this position were archived, if anybody does."""
@@ -133,6 +134,7 @@ class Logs:
         if log is None:
             number, identity = self._last
             self._last = number + 1, max(identity + 1, self._incarnation)
+            self._journal.put(("logs",), self._last)  # also if this one ends, there is no other of its number
             log = self._enter(PartyLog(party, *self._last, keep))
         elif log.keep == keep:
             return log
@@ -196,9 +198,9 @@ class Logs:
             log.send(number + 1, len(frame), self.position)
             self._emit(DeliverSequence(*found, number, log.reading or 0))
 
-    def redeliver(self, log: PartyLog, frame: bytes, now: int) -> None:
-        """A frame is for a durable party once more."""
-        self._put(frame, 0)
+    def redeliver(self, log: PartyLog, frame: bytes, expires: int, now: int) -> None:
+        """A frame is for a durable party once more; it may be worth nothing from a time on."""
+        self._put(frame, expires)
         self._share(log, len(frame), now)
 
     def deliver_block(self, done: Dispatched, now: int) -> None:
@@ -236,11 +238,16 @@ class Logs:
         if part is None:
             part = self._shares[log] = _Part(log.next)
             self._changed[log] = None
-            if log.needs_mark(self.position, self.settings.marks):
+            if log.needs_mark(self.position, self._swept.position, self.settings.marks):
                 mark = Mark(log.next, self.position, log.size, now)
                 log.marks.append(mark)
                 self._journal.put(("mark", log.number, mark.number), mark[1:])
         return part
+
+    def is_making(self, log: PartyLog, number: int) -> bool:
+        """Whether a delivery is in the entry that is being made."""
+        part = self._shares.get(log)
+        return part is not None and number >= part.first
 
     def _bound(self, log: PartyLog) -> None:
         """What is too much falls out."""
@@ -348,6 +355,7 @@ class Logs:
             self._sweeps.insert(0, Sweep(first, 0, 0, 0))
         self._swept = self._sweeps[-1]
         self.position, _, self.count, self.size = self._swept
+        self._last = known.get(("logs",), self._last)
         for key, value in known.items():
             if key[0] == "mail":
                 number, identity, keep = value
@@ -360,17 +368,21 @@ class Logs:
                 log_of.marks.append(Mark(key[2], *value))
             elif log_of is not None:
                 log_of.letters[key[2]] = value
+        doubtful: dict[PartyLog, None] = {}
         for position, data in tail:
-            self._recall(position, data)
+            if data:
+                self._recall(position, data, doubtful)
+            else:  # it was damaged: nobody knows which numbers were given in it
+                self.position = max(self.position, position + 1)
+                doubtful |= dict.fromkeys(self._logs.values())
+        self._rename(doubtful)
         self.first = first
         for log in self._logs.values():
             self._recover(log, known.get(("cursor", log.name)))
 
-    def _recall(self, position: int, data: bytes) -> None:
+    def _recall(self, position: int, data: bytes, doubtful: dict[PartyLog, None]) -> None:
         self.position = max(self.position, position + 1)
         self.size += len(data)
-        if not data:
-            return  # it was damaged
         head = entries.decode(data).head
         self.count += head.count
         for share in head.shares:
@@ -378,6 +390,23 @@ class Logs:
             if log is not None and share.first >= log.next:
                 log.next, log.size = share.first + share.count, log.size + share.size
                 self._changed[log] = None
+            if log is not None:
+                doubtful.pop(log, None)
+
+    def _rename(self, logs: Iterable[PartyLog]) -> None:
+        """Logs of which some numbers may mean something that is lost are others from now on."""
+        for log in logs:
+            number, identity = self._last
+            self._last = number, max(identity + 1, self._incarnation)
+            log.identity = self._last[1]
+            self._renamed.append(log)
+
+    def keep_renamed(self) -> None:
+        """What was renamed when a node was made is kept as that."""
+        renamed, self._renamed = self._renamed, []
+        for log in renamed:
+            self._keep_log(log)
+            self._journal.put(("logs",), self._last)
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
         log.marks.sort()

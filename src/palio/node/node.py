@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -49,7 +49,7 @@ from palio.node.requests import Requests
 from palio.node.seen import Seen
 from palio.node.settings import NodeSettings, check_settings
 from palio.node.watches import Found
-from palio.node.waves import Waves
+from palio.node.waves import Asked, Passed, Waves
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Message, WaveName
@@ -58,21 +58,6 @@ from palio.routing.router import Router
 from palio.routing.telling import Telling
 
 __all__ = ["Node", "NodeSettings"]
-
-
-class _Asked(NamedTuple):
-    """A request that waits until it has spread."""
-
-    party: str
-    number: int
-
-
-class _Passed(NamedTuple):
-    """A neighbour's wave that was passed on."""
-
-    peer: str
-    token: int
-    wave: WaveName
 
 
 class Node:
@@ -113,7 +98,7 @@ class Node:
         self.publishing = Publishing(settings, self.router)
         self.requests = Requests(self, self._keeping)
         self.seen = Seen(settings.server, settings.incarnation)
-        self.waves: Waves[_Asked | _Passed] = Waves()
+        self.waves: Waves[Asked | Passed] = Waves()
         self._outputs: list[Output] = []
         self._held: deque[tuple[int, int, list[Output]]] = deque()
         """What waits until records are on disk, by their tokens; and how long the log is then."""
@@ -289,7 +274,7 @@ class Node:
             self._outputs.append(Reply(asker, request.number, error.with_traceback(None)))
             return
         if waits:
-            self._spread(_Asked(asker, request.number), None, self.settings.server)
+            self._spread(Asked(asker, request.number), None, self.settings.server)
         else:
             self._outputs.append(Reply(asker, request.number))
 
@@ -430,7 +415,7 @@ class Node:
                     self.telling.forget(peer)
                     self.delegating.lost(peer, self._now)
                     self._deliver_sequences(self.monitors.found())
-                    self._come_back(self.waves.lost(peer, lambda each: isinstance(each, _Passed) and each.peer == peer))
+                    self._come_back(self.waves.lost(peer, lambda each: isinstance(each, Passed) and each.peer == peer))
                     self._outputs.append(LinkDown(peer))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
@@ -584,7 +569,7 @@ class Node:
             else:
                 self._outputs.append(DeliverSequence(*each))
 
-    def _spread(self, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
+    def _spread(self, waiting: Asked | Passed, source: str | None, origin: str) -> None:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
         self._tell(pressing=True)
         peers = [peer for peer in self.router.hearing(origin) if peer != source]
@@ -593,12 +578,12 @@ class Node:
             return
         token = self.waves.begin(waiting, peers)
         begun = self.settings.server, self.settings.incarnation, token
-        wave = waiting.wave if isinstance(waiting, _Passed) else begun
+        wave = waiting.wave if isinstance(waiting, Passed) else begun
         for peer in peers:
             self._send(peer, [messages.Spread(token, origin, wave)])
 
     def _pass_wave_on(self, peer: str, message: messages.Spread) -> None:
-        passed, is_border = _Passed(peer, message.token, message.wave), peer in self.neighbours.borders
+        passed, is_border = Passed(peer, message.token, message.wave), peer in self.neighbours.borders
         if is_border and self._is_out(message.wave):
             self._come_back([passed])  # there is a loop between networks, which is not cut yet
         else:
@@ -607,14 +592,14 @@ class Node:
     def _is_out(self, wave: WaveName) -> bool:
         """Whether a wave has begun here, or was passed on and has not come back."""
         is_own = wave[:2] == (self.settings.server, self.settings.incarnation)
-        return is_own or any(isinstance(each, _Passed) and each.wave == wave for each in self.waves.waiting())
+        return is_own or any(isinstance(each, Passed) and each.wave == wave for each in self.waves.waiting())
 
-    def _come_back(self, waiting: Iterable[_Asked | _Passed]) -> None:
+    def _come_back(self, waiting: Iterable[Asked | Passed]) -> None:
         for each in waiting:
             match each:
-                case _Asked(party, number):
+                case Asked(party, number):
                     self._outputs.append(Reply(party, number))
-                case _Passed(peer, token):
+                case Passed(peer, token):
                     self._tell(pressing=True)  # the answer comes behind all that was said
                     self._send(peer, [messages.Spreaded(token)])
 

@@ -109,8 +109,8 @@ class PartyLog:
         """The number that the reader takes the next delivery for."""
         self.place: int | None = None
         """A position at or before that of the next delivery to send, if it is known."""
-        self.since: int | None = None
-        """Entries that are older are passed over."""
+        self.since: tuple[int, int] | None = None
+        """Entries that are older than a time are passed over, up to a number."""
         self.is_fetching = False
         self.is_blocked = False
         """Whether something has to be passed over, and what was sent before it is not acknowledged."""
@@ -144,8 +144,11 @@ class PartyLog:
         self.size += size
         return first
 
-    def needs_mark(self, position: int, after: MarkSettings) -> bool:
-        """Whether the next delivery, the first of an entry, is to be marked."""
+    def needs_mark(self, position: int, swept: int, after: MarkSettings) -> bool:
+        """Whether the next delivery, the first of an entry, is to be marked.
+
+        The first one behind each sweep is: entries go up to a sweep, and those that are left have to be found.
+        """
         if not self.marks:
             return True
         last = self.marks[-1]
@@ -153,6 +156,7 @@ class PartyLog:
             self.next - last.number >= after.numbers
             or self.size - last.size >= min(after.bytes, self.keep.bytes // 8)
             or position - last.position >= after.positions
+            or last.position < swept
         )
 
     def mark_of(self, number: int) -> Mark | None:
@@ -204,8 +208,10 @@ class PartyLog:
         """What is below a number is not sent any more."""
         self.is_blocked = False
         if self.sent < end:
+            mark = self.mark_of(end)
+            known = self.done_size if end >= self.done else 0 if mark is None else mark.size
             self.sent = self.taken = end
-            self.sent_size = self.taken_size = max(self.sent_size, self.done_size)
+            self.sent_size = self.taken_size = max(self.sent_size, known)  # never more than there is before it
             self.flights.clear()
             self.place = None
 

@@ -38,6 +38,8 @@ class Reading:
         self._emit = emit
         self._fetches: dict[int, _Then] = {}
         self._token = 0
+        self._later: list[Callable[[], None]] = []
+        """What has to wait until the entry of this turn is finished."""
         self._leases: list[tuple[int, str]] = []
         """When leases end, as a heap; some do not count any more."""
 
@@ -114,6 +116,9 @@ class Reading:
 
     def send(self, now: int) -> None:
         """Send what can be sent; the entry of this turn is finished."""
+        later, self._later = self._later, []
+        for each in later:
+            each()
         stirred, self._logs.stirred = self._logs.stirred, {}
         for log in stirred:
             self._send(log, now)
@@ -155,8 +160,10 @@ class Reading:
         end, head = share.first + share.count, found.entry.head
         if share.first > log.sent and not self._pass_over(log, share.first, "dropped"):
             return False
-        if log.since is not None and head.time < log.since:
-            log.jump(end)
+        if log.since is not None and head.time < log.since[0]:
+            log.jump(min(end, log.since[1]))
+        if log.sent >= end:
+            pass
         elif head.time < now - log.keep.age:
             if not self._pass_over(log, end, "expired"):
                 return False
@@ -280,10 +287,12 @@ class Reading:
             number = max(log.first, log.next - wish.last)
         else:
             raise CallerError("say from where on: first, since or last")
+        was_sent = max(log.sent, log.done)
+        number = min(number, was_sent)  # what it has not got yet is not passed over
         if number < log.first:
             self._refuse_gone(log, f"delivery {number}")
         log.begin_reading(number)
-        log.since, log.expected = since, -1
+        log.since, log.expected = None if since is None else (since, was_sent), -1
         self._logs.stirred[log] = None
 
     @staticmethod
@@ -317,7 +326,10 @@ class Reading:
             self._logs.stirred[log] = None
             then()
 
-        self._look_up(log, number, place, found)
+        if self._logs.is_making(log, number):
+            self._later.append(partial(self._look_up, log, number, place, found))
+        else:
+            self._look_up(log, number, place, found)
 
     def _add_letter(self, log: PartyLog, letter: Letter) -> None:
         log.letters[log.letter] = letter
@@ -342,7 +354,8 @@ class Reading:
         for each in dict.fromkeys(wish.letters):
             letter = self._forget_letter(log, each)
             if wish.action == "requeue" and letter.frame:
-                self._logs.redeliver(log, letter.frame, now)
+                expiry = _expiry(letter.frame)
+                self._logs.redeliver(log, letter.frame, 0 if expiry is None else microseconds_of(expiry), now)
         self._logs.stirred[log] = None
 
 

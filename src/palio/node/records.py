@@ -13,7 +13,7 @@ import msgspec
 from msgspec.msgpack import Ext
 
 from palio.codec import msgpack
-from palio.errors import CallerError, DecodeError, brief
+from palio.errors import CallerError, DecodeError, InternalError, brief
 from palio.link import wire
 from palio.link.frames import Frame
 from palio.link.ports import Wish
@@ -21,6 +21,7 @@ from palio.model import Advertisement, Envelope, Filter, Limits, Notification, N
 from palio.node.journal import Key, Record
 from palio.node.party_log import Letter
 from palio.node.watches import Commission, Place
+from palio.node.waves import Asked, Passed
 from palio.routing.messages import Message
 from palio.routing.router import Profile
 
@@ -29,7 +30,7 @@ _UNLIMITED = Limits(**dict.fromkeys(get_type_hints(Limits), 1 << 40))
 _DOCUMENTS: dict[int, Any] = {1: Filter, 2: Advertisement, 3: Pattern}
 _NUMBERS = {cls: number for number, cls in _DOCUMENTS.items()}
 _NOTIFICATION, _MESSAGE, _FRAME, _MAP = 4, 5, 6, 7
-_TUPLES: dict[int, Any] = {16: Profile, 17: Commission}
+_TUPLES: dict[int, Any] = {16: Profile, 17: Commission, 18: Asked, 19: Passed}
 _STRUCTS: dict[int, Any] = {32: Wish, 33: Letter, 34: NotificationId}
 _ENUMS: dict[int, Any] = {48: Place}
 _MADE = {cls: number for kinds in (_TUPLES, _STRUCTS, _ENUMS) for number, cls in kinds.items()}
@@ -64,6 +65,8 @@ def _pack_object(value: Any, kind: type) -> Any:
         return Ext(_MADE[kind], value.name.encode())
     if kind in _STRUCTS.values():
         return Ext(_MADE[kind], _encode([_pack(each) for each in msgspec.structs.astuple(value)]))
+    if isinstance(value, tuple):
+        raise InternalError(f"a record with {kind.__name__}, which would be read as a plain tuple")
     return value  # a time; what else there may be, the encoder refuses
 
 

@@ -5,7 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
+from palio.routing.messages import WaveName
+
 W = TypeVar("W")
+
+
+class Asked(NamedTuple):
+    """A request that waits until it has spread."""
+
+    party: str
+    number: int
+
+
+class Passed(NamedTuple):
+    """A neighbour's wave that was passed on."""
+
+    peer: str
+    token: int
+    wave: WaveName
 
 
 class _Wave(NamedTuple, Generic[W]):

@@ -74,16 +74,20 @@ class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     full_bytes: Count = 16 << 20
     """The same, by their size."""
     most: Count = 100_000
-    """With more messages the link is given up, and begins anew; what waited is lost."""
+    """With more messages the link is given up, and begins anew; what waited is lost. A server with a store does not let
+    it come to that: three quarters of it are what ``full`` is without one, and neighbours are waited for.
+    """
     most_bytes: Count = 256 << 20
     """The same, by their size."""
     lost_seconds: Seconds = 60.0
-    """A neighbour that cannot be reached for so long has no link any more until it is back: others may go around it."""
+    """A neighbour that cannot be reached for so long has no link any more until it is back: others may go around it.
+    Not where there is a store.
+    """
 
-    @property
-    def settings(self) -> LinkSettings:
+    def settings(self, *, is_durable: bool) -> LinkSettings:
         """As links take them."""
-        return LinkSettings(full=self.full, full_bytes=self.full_bytes, outbox=self.most, outbox_bytes=self.most_bytes)
+        full = (self.most * 3 // 4, self.most_bytes * 3 // 4) if is_durable else (self.full, self.full_bytes)
+        return LinkSettings(full=full[0], full_bytes=full[1], outbox=self.most, outbox_bytes=self.most_bytes)
 
 
 class Slow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

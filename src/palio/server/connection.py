@@ -148,6 +148,10 @@ class Connection(asyncio.Protocol):
                 self._count_unfinished()
                 return
             data = bytes(self._rest)
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Take the frames that are whole."""
         most = self._most_bytes()
         runs, consumed, is_bad = _core.scan_frames(data, most)
         try:
@@ -159,6 +163,9 @@ class Connection(asyncio.Protocol):
             self.close(error.code, str(error))
         except PeerError as error:
             self.close(Code.FRAME, str(error))
+        if is_bad and self._most_bytes() > most and not self.is_closing:
+            self._read(data[consumed:])  # it has come together with the welcome, after which frames may be longer
+            return
         if is_bad:
             self.close(Code.FRAME_TOO_LONG, f"a frame that is empty, or longer than {most:,} bytes")
         self._keep(data, consumed)

@@ -120,7 +120,7 @@ class Driver:
         self._dirty: dict[Connected, None] = {}
         self._loop = asyncio.get_running_loop()
         self._start = time.time_ns() // 1000 - time.monotonic_ns() // 1000
-        self._is_planned = False
+        self._is_planned = self._is_finished = False
         self._is_alone = True
         """Whether nothing else came when something was handled last."""
         self._is_held = False
@@ -137,6 +137,8 @@ class Driver:
         self._losses: list[Loss] = []
         self._unnoted: list[tuple[int, int, int, list[Input], list[Output], tuple[Loss, ...]]] = []
         """What the history has to be told of."""
+        self._first = node.publishing.count
+        """Numbers of publications go on where earlier lives have ended, or beyond."""
         self.turns = 0
         self.seconds = 0.0
         """Spent in turns."""
@@ -146,6 +148,11 @@ class Driver:
     def now(self) -> int:
         """Microseconds since 1970; the clock never goes back, even if somebody sets it."""
         return self._start + time.monotonic_ns() // 1000
+
+    @property
+    def publications(self) -> int:
+        """How many were accepted since the server was started."""
+        return self.node.publishing.count - self._first
 
     def give(self, given: Input, party: Connected | None = None) -> None:
         """Something has come in, from a party or not; it is handled with what else comes in this turn."""
@@ -191,6 +198,8 @@ class Driver:
             self._turn()
 
     def _turn(self) -> None:
+        if self._is_finished:
+            return
         began = time.perf_counter()
         self.turns += 1
         inbox, self._inbox = self._inbox, []
@@ -285,11 +294,15 @@ class Driver:
         self._turn()
 
     def stop(self) -> None:
-        """Handle what has come in, and then no more."""
+        """Handle what has come in; from now on what comes waits until this is called again."""
         self._turn()
         if self._alarm is not None:
             self._alarm.cancel()
         self._is_planned = True
+
+    def finish(self) -> None:
+        """Handle nothing any more."""
+        self._is_finished = True
 
     # -- what comes out ------------------------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ class ServerCollector(Collector):
     def _node(self) -> Iterator[Metric]:
         counts, driver = self._server.counts, self._server.driver
         node = driver.node
-        yield CounterMetricFamily("palio_publications", "Publications accepted.", node.publishing.count)
+        yield CounterMetricFamily("palio_publications", "Publications accepted.", driver.publications)
         yield CounterMetricFamily("palio_deliveries", "Deliveries to parties, dropped ones too.", driver.deliveries)
         yield CounterMetricFamily("palio_turns", "Turns of the node.", driver.turns)
         yield CounterMetricFamily("palio_turn_seconds", "Time spent in turns of the node.", driver.seconds)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from palio.server.server import Server
 
-_FIRST_DELAY, _LAST_DELAY = 0.1, 10.0
+_FIRST_DELAY, _LAST_DELAY = 0.1, 5.0
 """Seconds between two attempts to connect: twice as long each time."""
-_STEADY = 5.0
+_STEADY = 1.0
 """A connection that lasted for so many seconds was a good one: the next attempt comes soon."""
 _CONNECT_SECONDS = 10.0
 _CHALLENGE_SECONDS = 2.0
@@ -99,6 +99,18 @@ def _reason(error: OSError) -> str:
     if isinstance(error, ssl.SSLError) or not error.errno or error.errno < 0:
         return str(error) or "it does not answer"
     return os.strerror(error.errno)
+
+
+def next_delay(delay: float, lasted: float) -> float:
+    """Seconds until a neighbour is dialed again, after so many before and a connection that lasted so long.
+
+    A neighbour that dies every few seconds is waited for no longer than one that dies for the first time: else links
+    would hardly ever be up while it could be reached.
+
+    >>> [next_delay(0.1, lasted) for lasted in (0.0, 3.0)], next_delay(4.0, 0.5), next_delay(4.0, 3.0)
+    ([0.2, 0.1], 5.0, 0.1)
+    """
+    return _FIRST_DELAY if lasted > _STEADY else min(2 * delay, _LAST_DELAY)
 
 
 class Peers:
@@ -196,8 +208,7 @@ class Peers:
             await free.wait()
             began = self._server.loop.time()
             reason = await self._connect(peer)
-            is_good = self._server.loop.time() - began > _STEADY
-            delay = _FIRST_DELAY if is_good else min(2 * delay, _LAST_DELAY)
+            delay = next_delay(delay, self._server.loop.time() - began)
             pause = delay * _random.uniform(0.5, 1.0)
             self.note(peer.name, reason)
             self._log.info("peer-not-connected", peer=peer.name, reason=reason, retry_seconds=round(pause, 2))
@@ -286,9 +297,13 @@ class Peers:
         self.reasons.pop(name, None)
 
     def retry(self, now: float) -> None:
-        """Ask again for the links whose time has come; and wait no longer for neighbours that stay away."""
+        """Ask again for the links whose time has come; and wait no longer for neighbours that stay away.
+
+        A server with a store waits for ever: what it has for a neighbour was acknowledged.
+        """
         patience = self._server.config.links.lost_seconds
-        for name in [name for name, since in self._absent.items() if since < now - patience]:
+        is_over = [name for name, since in self._absent.items() if since < now - patience]
+        for name in is_over if self._server.storage is None else ():
             del self._absent[name]
             self._server.driver.give(ports.Lost(name))
         for name, (time, pause) in list(self._retries.items()):

@@ -67,7 +67,7 @@ class Server:
             config.server,
             config.architecture,
             incarnation=time.time_ns() // 1000 if self.storage is None else self.storage.store.incarnation,
-            link=config.links.settings,
+            link=config.links.settings(is_durable=config.store is not None),
             guard=config.guard,
             limits=config.model_limits,
             filters_per_party=config.filters_per_party,
@@ -116,6 +116,9 @@ class Server:
         now = self.loop.time()
         durable = self.driver.node.logs
         self._gone = {party: now for party in storage.parties if party not in durable}
+        configured = {peer.name for peer in self.config.peers}
+        for peer in [peer for peer in self.driver.node.links.wishes if peer not in configured]:
+            self.driver.give(ports.Disconnect(peer))  # the file has changed meanwhile, or it was added by command
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
         storage.look()
 
@@ -162,11 +165,7 @@ class Server:
             task.cancel()
         self.peers.stop()
         self.queries.stop()
-        self.driver.stop()
-        if self.storage is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.config.connections.drain_seconds):
-                    await self.storage.settled()
+        await self._finish_turns()
         for connection in list(self._connections):
             connection.close(Code.STOPPING, "the server stops")
         try:
@@ -178,10 +177,20 @@ class Server:
             self._abort_all()
         self.backlog.close()
         self.credentials.close()
+        await self._finish_turns()  # with what became of connections
+        self.driver.finish()
         if self.archiving is not None:
             await self.archiving.stop()
         if self.storage is not None:
             await self.storage.close(self.config.connections.drain_seconds)
+
+    async def _finish_turns(self) -> None:
+        """Handle what has come in, and wait until it is on disk, or never will be."""
+        self.driver.stop()
+        if self.storage is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.config.connections.drain_seconds):
+                    await self.storage.settled()
 
     def _abort_all(self) -> None:
         for connection in list(self._connections):

@@ -29,7 +29,7 @@ def status(server: Server, watcher: str | None = None) -> dict[str, Any]:
         "uptime_seconds": round(server.loop.time() - server.began, 3),
         "lag_seconds": round(counts.latest_lag, 6),
         "counts": {
-            "publications": node.publishing.count,
+            "publications": driver.publications,
             "deliveries": driver.deliveries,
             "dropped": counts.dropped.total(),
             "refused": counts.refusals.total(),

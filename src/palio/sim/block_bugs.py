@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from palio.model import Notification, Trace
+import msgspec
+
+from palio.codec.frames import Options
+from palio.model import Notification
 from palio.node.node import Node
 from palio.node.ports import PublishBlock, PublishWith
 from palio.node.publishing import Published, Publishing
@@ -18,6 +21,7 @@ _Right = Callable[..., Any]
 _ALL = ("ce", "hs", "as", "aa", "nf")
 _SERVERS = ("hs", "as", "aa", "nf")
 _ANY = ("none",)
+_NO_OPTIONS = Options()
 
 
 @BUGS.plant(Board, "remove", _ALL, _ANY)
@@ -52,9 +56,9 @@ def _block_for_one_party(right: _Right) -> _Right:
 def _blocks_are_not_counted(right: _Right) -> _Right:
     """Publications of a block have the numbers that were given to those before it."""
 
-    def accept_block(publishing: Publishing, block: PublishBlock, now: int) -> Published:
+    def accept_block(publishing: Publishing, block: PublishBlock, now: int, **how: Any) -> Published:
         before = publishing.count
-        published: Published = right(publishing, block, now)
+        published: Published = right(publishing, block, now, **how)
         publishing.count = before
         return published
 
@@ -64,13 +68,13 @@ def _blocks_are_not_counted(right: _Right) -> _Right:
 @BUGS.plant(Publishing, "accept", _ALL, _ANY)
 def _trace_of_the_one_before(right: _Right) -> _Right:
     """A publication without a trace gets that of the one before it."""
-    last: list[Trace | None] = [None]
+    last: list[str | None] = [None]
 
     def accept(
-        publishing: Publishing, party: str, notification: Notification, now: int, trace: Trace | None
+        publishing: Publishing, party: str, notification: Notification, now: int, options: Options = _NO_OPTIONS
     ) -> Publish:
-        last[0] = trace or last[0]
-        made: Publish = right(publishing, party, notification, now, last[0])
+        last[0] = options.trace or last[0]
+        made: Publish = right(publishing, party, notification, now, msgspec.structs.replace(options, trace=last[0]))
         return made
 
     return accept

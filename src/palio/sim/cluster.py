@@ -10,11 +10,12 @@ import msgspec
 
 from palio.link.frames import Data, Frame
 from palio.model import Advertisement, Filter, Notification, Pattern
-from palio.node.journal import Key, Record
+from palio.node.journal import Record
 from palio.node.keeping import tail_from
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import (
     Acknowledge,
+    Acknowledged,
     Deliver,
     DeliverSequence,
     Fetch,
@@ -34,7 +35,7 @@ from palio.node.ports import (
 )
 from palio.routing.messages import Message, Publish, Stamp
 from palio.sim.clock import Clock
-from palio.sim.disk import Disk
+from palio.sim.disk import FIRST, Disk
 from palio.sim.network import Network
 from palio.sim.readers import Readers
 from palio.sim.scheduler import Scheduler
@@ -81,12 +82,14 @@ class Hop(msgspec.Struct, frozen=True, gc=False):
 class Cluster:
     """Servers on a simulated network, with simulated disks."""
 
-    make_node: type[Node] = Node
+    make_node: Callable[..., Node] = Node
 
     def __init__(self, random: Random, latency: Callable[[str, str], int]) -> None:
         self.scheduler = Scheduler()
         self._random = random
-        self._disks: dict[str, Disk] = {}
+        self.disks: dict[str, Disk] = {}
+        self.syncing: Random | None = None
+        """If disks tell what is written from what is synced: the luck for that."""
         self.readers = Readers()
         self.network = Network(self.scheduler, random, latency, self._arrive)
         self.nodes: dict[str, Node] = {}
@@ -111,12 +114,8 @@ class Cluster:
         """A server begins, or goes on with what is on its disk; this comes in before anything else does."""
         server = settings.server
         if settings.durable:
-            disk = self._disks.setdefault(server, Disk(self.scheduler, self._random))
-            records, entries = sorted_out(disk.read())
-            begin = tail_from(records)
-            tail = [each for each in entries if each[0] >= begin]
-            first = min((position for position, _ in entries), default=begin)
-            self.nodes[server] = self.make_node(settings, records, self.time(server), tail, first)
+            disk = self.disks.setdefault(server, Disk(self.scheduler, self._random, self.syncing))
+            self.nodes[server] = self.make_node(settings, *found_on(disk, self.time(server)))
         else:
             self.nodes[server] = self.make_node(settings)
         self.give(server, inputs)
@@ -126,21 +125,22 @@ class Cluster:
         clock, now = self._clocks.get(server), self.scheduler.now
         return now if clock is None else clock.at(now)
 
-    def crash(self, server: str, *, torn: bool = False) -> bool:
-        """A server dies without a word; of what was being written, some may have reached the disk.
+    def crash(self, server: str, *, torn: bool = False, is_power: bool = True) -> bool:
+        """A server dies without a word, alone or with its machine; of what was being written, some may have reached
+        the disk.
 
         Whether it left a write that is torn, if it may.
         """
         del self.nodes[server]
         self._wakes.pop(server, None)
-        return server in self._disks and self._disks[server].crash(torn=torn)
+        return server in self.disks and self.disks[server].crash(torn=torn, is_power=is_power)
 
     def lose_disk(self, server: str, parties: Iterable[str]) -> None:
-        """The disk of a server that has died is gone; deliveries to its parties are numbered anew."""
-        self._disks.pop(server, None)
+        """The disk of a server that has died is gone; its parties get other logs."""
+        self.disks.pop(server, None)
         self.first_sequence[server] = len(self.sequences)
         for party in parties:
-            self.readers.lose(party)
+            self.readers.leave(party)
 
     def give(self, server: str, inputs: Iterable[Input]) -> None:
         """A server takes input now."""
@@ -164,15 +164,18 @@ class Cluster:
         match output:
             case Deliver(parties, notification, numbers, readings):
                 if numbers:
-                    parties = self._fresh(server, parties, numbers, readings)
+                    parties = self._fresh(server, parties, numbers, readings, _content(notification))
                 self.deliveries += [Delivery(now, server, party, notification, self.moment) for party in parties]
             case DeliverSequence(party, pattern, notifications, number, reading):
-                if number is None or self._fresh(server, (party,), (number,), (reading,)):
+                content = pattern, *map(_content, notifications)
+                if number is None or self._fresh(server, (party,), (number,), (reading,), content):
                     self.sequences.append(SequenceDelivery(now, server, party, pattern, notifications))
             case Persist() | Fetch():
                 self._use_disk(server, output)
             case Position():
-                self.readers.position(output)
+                self._position(server, output)
+            case Acknowledged():
+                self.readers.noted_for_good(output)
             case Outlook(party, subject, is_good):
                 self.outlooks[party, subject] = is_good
             case Reply():
@@ -180,15 +183,20 @@ class Cluster:
             case LinkUp() | LinkDown() | LinkRefused():
                 self.links.append((now, server, output))
 
-    def _written(self, server: str, node: Node, token: int) -> None:
+    def _written(self, server: str, node: Node, persisted: Persisted) -> None:
         if self.nodes.get(server) is node:
-            self.give(server, (Persisted(token),))
+            self.give(server, (persisted,))
 
     def _use_disk(self, server: str, output: Persist | Fetch) -> None:
-        node, disk = self.nodes[server], self._disks[server]
+        node, disk = self.nodes[server], self.disks[server]
         if isinstance(output, Persist):
             token = output.token
-            disk.write(self._as_records(output, disk), lambda: self._written(server, node, token))
+            disk.write(
+                as_records(output),
+                lambda: self._written(server, node, Persisted(token)),
+                written=lambda: self._written(server, node, Persisted(token, is_synced=False)),
+                is_pressing=output.is_pressing,
+            )
             return
         found: list[tuple[int, bytes]] = []
         for position in range(output.position, output.end):
@@ -198,30 +206,36 @@ class Cluster:
         later = self.scheduler.now + self._random.randrange(30)
         self.scheduler.at(later, self._read, server, node, Fetched(output.token, tuple(found)))
 
-    def _as_records(self, output: Persist, disk: Disk) -> tuple[Record, ...]:
-        """What a simulated disk keeps: entries of the log are records like others there."""
-        entries = tuple((("entry", position), data) for position, data in output.entries)
-        gone = () if output.trim is None else [key for key in disk.records if _is_before(key, output.trim)]
-        return (*output.records, *entries, *((key, None) for key in gone))
-
     def _read(self, server: str, node: Node, fetched: Fetched) -> None:
         if self.nodes.get(server) is node:
             self.give(server, (fetched,))
 
+    def _position(self, server: str, told: Position) -> None:
+        """A party that remembers what it has got acknowledges that when it hears that the log is the same."""
+        self.readers.position(told)
+        last = told.first - 1
+        if told.party in self.readers and last == self.readers[told.party].last > self.readers[told.party].acknowledged:
+            self._plan_acknowledgement(server, told.party, last, 0)
+
     def _fresh(
-        self, server: str, parties: tuple[str, ...], numbers: tuple[int, ...], readings: tuple[int, ...]
+        self, server: str, parties: tuple[str, ...], numbers: tuple[int, ...], readings: tuple[int, ...], content: object
     ) -> tuple[str, ...]:
         """The parties that have not got this delivery before; all of them acknowledge it after a while."""
         fresh = []
         for party, number, reading in zip(parties, numbers, readings, strict=True):
-            is_news = self.readers.got(party, number, reading)
+            is_news = self.readers.got(party, number, reading, content)
             if is_news is None:
                 continue
             if is_news:
                 fresh.append(party)
-            later = self.scheduler.now + self._random.randrange(50)
-            self.scheduler.at(later, self._acknowledge, server, Acknowledge(party, number, reading))
+            self._plan_acknowledgement(server, party, number, self._random.randrange(50))
         return tuple(fresh)
+
+    def _plan_acknowledgement(self, server: str, party: str, number: int, later: int) -> None:
+        """A connection may have ended, or another one may be there, when an acknowledgement arrives."""
+        given = self.readers.acknowledge(party, number) if self.readers.acknowledges(party, number) else None
+        if given is not None:
+            self.scheduler.at(self.scheduler.now + later, self._acknowledge, server, given)
 
     def _acknowledge(self, server: str, given: Acknowledge) -> None:
         if server in self.nodes:
@@ -273,17 +287,26 @@ class Cluster:
         return not len(self.scheduler)
 
 
-def sorted_out(items: Iterable[Record]) -> tuple[list[Record], list[tuple[int, bytes]]]:
-    """Records, and the entries of the log in their order, of what is on a disk."""
+def as_records(output: Persist) -> tuple[Record, ...]:
+    """What a simulated disk keeps: entries of the log are records like others there."""
+    entries = tuple((("entry", position), data) for position, data in output.entries)
+    return (*output.records, *entries, *(() if output.trim is None else ((FIRST, output.trim),)))
+
+
+def found_on(disk: Disk, now: int) -> tuple[list[Record], int, list[tuple[int, bytes]], int]:
+    """What a node is made from: records, the time, the end of the log, and the position of its first entry."""
     records: list[Record] = []
     entries: list[Any] = []
-    for key, value in items:
+    for key, value in disk.read():
         if key[0] == "entry":
             entries.append((key[1], value))
-        else:
+        elif key != FIRST:
             records.append((key, value))
-    return records, sorted(entries)
+    begin = tail_from(records)
+    tail = sorted(each for each in entries if each[0] >= begin)
+    return records, now, tail, disk.records.get(FIRST, 0)
 
 
-def _is_before(key: Key, position: Any) -> bool:
-    return key[0] == "entry" and key[1] < position
+def _content(notification: Notification) -> object:
+    assert notification.envelope is not None
+    return notification.envelope.id, notification

@@ -5,7 +5,7 @@ It knows facts alone and not where they come from: it judges servers that are si
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from palio.model.envelope import NotificationId
 from palio.sim.cluster import Delivery
@@ -23,17 +23,20 @@ class DeliveriesLaw:
         *,
         is_causal: bool,
         possible: Mapping[str, PartyRecord] | None = None,
+        excused: Callable[[Epoch, Publication, str], bool] | None = None,
     ) -> None:
         """Remember the facts; they may grow.
 
         ``uncertain`` are publications that may or may not have been accepted, ``is_causal`` says whether nothing comes
         after what depends on it. Who does not know when exactly a party's wish was taken gives two records of it: what
-        it held for certain, and what it may have held (``possible``).
+        it held for certain, and what it may have held (``possible``). ``excused`` says whether somebody else judges
+        that a party has not got something.
         """
         self._parties = parties
         self._possible = parties if possible is None else possible
         self._uncertain = uncertain
         self._is_causal = is_causal
+        self._excused = excused
         self._publications: dict[NotificationId, Publication] = {}
         self._known: dict[str, set[NotificationId]] = {}
         """For each party the notifications that what it got or published may depend on."""
@@ -103,6 +106,8 @@ class DeliveriesLaw:
         for publication in epoch.publications:
             for name, party in self._parties.items():
                 if (name, publication.id) in got or not self.must_get(epoch, publication, party, world):
+                    continue
+                if self._excused is not None and self._excused(epoch, publication, name):
                     continue
                 yield f"{name} did not get {publication.id} ({publication.notification})"
 

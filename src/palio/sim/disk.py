@@ -1,4 +1,7 @@
-"""A simulated disk: writes take time, wait for room, fail, and may be lost or torn by a crash."""
+"""A simulated disk: writes take time, wait for room, fail, and may be lost or torn by a crash.
+
+Some tell what is *written* (it survives the death of a process) from what is *synced* (it survives all but damage).
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,17 @@ from palio.node.journal import Key, Record
 from palio.sim.scheduler import Action, Scheduler
 
 _SLOWEST = 30
+_SYNCED_SOON, _SYNCED_LATER = 40, 400
+"""How long it takes at most until what is written is synced, if somebody waits for that, or if nobody does."""
+FIRST: Key = ("first",)
+"""The record that says which entries of the log are not needed any more: those before this position."""
 
 
 class _Write(NamedTuple):
     records: tuple[Record, ...]
     done: Action
+    written: Action | None
+    is_pressing: bool
 
 
 class Batch(NamedTuple):
@@ -34,23 +43,33 @@ class Batch(NamedTuple):
 class Disk:
     """The records of one server. Writes reach the disk in their order, each as a whole or not at all."""
 
-    def __init__(self, scheduler: Scheduler, random: Random) -> None:
+    def __init__(self, scheduler: Scheduler, random: Random, pace: Random | None = None) -> None:
+        """Make an empty disk; if it is to tell what is written from what is synced, with the luck for that."""
         self._scheduler = scheduler
         self._random = random
+        self._pace = pace
         self._life = 0
         self._under_way: deque[_Write] = deque()
         self._waiting: list[_Write] = []
         """Writes that have not begun, because there is no room."""
+        self._unsynced: deque[_Write] = deque()
         self._last = 0
         self._torn: Batch | None = None
         self._failed: Action | None = None
         """What the next write comes to instead of being done."""
+        self._copy: dict[Key, Any] | None = None
         self.is_full = False
+        self.is_other = False
+        """Whether whoever starts next has to be another incarnation: something was lost, or this is an old state."""
         self.records: dict[Key, Any] = {}
+        """As a process sees them: all that is written."""
+        self._synced: dict[Key, Any] = {}
 
-    def write(self, records: tuple[Record, ...], done: Action) -> None:
-        """Begin to write; ``done`` is called when the records are safe."""
-        write = _Write(records, done)
+    def write(
+        self, records: tuple[Record, ...], done: Action, *, written: Action | None = None, is_pressing: bool = True
+    ) -> None:
+        """Begin to write; ``done`` is called when the records are safe, before that perhaps ``written``."""
+        write = _Write(records, done, written, is_pressing)
         if self.is_full:
             self._waiting.append(write)
         else:
@@ -59,19 +78,40 @@ class Disk:
     def _begin(self, write: _Write) -> None:
         self._under_way.append(write)
         self._last = max(self._last, self._scheduler.now + self._random.randrange(_SLOWEST))
-        life = self._life
+        self._scheduler.at(self._last, self._finish, self._life)
 
-        def finish() -> None:
+    def _finish(self, life: int) -> None:
+        """The first write that is under way is done."""
+        if life != self._life or self._fails():
+            return
+        write = self._under_way.popleft()
+        _apply(self.records, write.records)
+        self._unsynced.append(write)
+        pace = self._pace
+        if pace is None or (write.is_pressing and pace.random() < 0.5):
+            self._sync(life)
+            return
+        later = pace.randrange(_SYNCED_SOON if write.is_pressing else _SYNCED_LATER)
+        self._scheduler.at(self._scheduler.now + later, self._sync, life)
+        if write.written is not None:
+            write.written()
+
+    def _sync(self, life: int) -> None:
+        """All that is written is safe from now on."""
+        if life != self._life or (self._pace is not None and self._fails()):
+            return
+        for write in list(self._unsynced):
             if life != self._life:
-                return
-            failed, self._failed = self._failed, None
-            if failed is not None:
-                failed()
-                return
-            self._apply(self._under_way.popleft().records)
+                return  # the server has died when it heard of the one before
+            self._unsynced.popleft()
+            _apply(self._synced, write.records)
             write.done()
 
-        self._scheduler.at(self._last, finish)
+    def _fails(self) -> bool:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            failed()
+        return failed is not None
 
     def make_room(self) -> None:
         """What has waited is written now."""
@@ -84,17 +124,24 @@ class Disk:
         """The next write that is under way or begins will fail, or none any more; the server has to stop then."""
         self._failed = failed
 
-    def crash(self, *, torn: bool = False) -> bool:
-        """Of what is under way a random part, from the first on, has reached the disk; the rest never will.
+    def crash(self, *, torn: bool = False, is_power: bool = True) -> bool:
+        """The process dies, or the whole machine does.
 
-        The first write of that rest may leave a part of itself; whether it did.
+        Of what is under way a random part, from the first on, has reached the disk; the rest never will. If the power
+        is lost, that goes for what was not synced, too, and the first write of the rest may leave a part of itself;
+        whether it did.
         """
-        for _ in range(self._random.randrange(len(self._under_way) + 1)):
-            self._apply(self._under_way.popleft().records)
-        if torn and self._under_way:
-            self._torn = self._part(self._under_way[0].records)
-        self._under_way.clear()
-        self._waiting.clear()
+        doubtful = deque(self._under_way)
+        if is_power:
+            doubtful.extendleft(reversed(self._unsynced))
+            self.records = dict(self._synced)
+        for _ in range(self._random.randrange(len(doubtful) + 1)):
+            _apply(self.records, doubtful.popleft().records)
+        if torn and is_power and doubtful:
+            self._torn = self._part(doubtful[0].records)
+        self._synced = dict(self.records)  # whoever starts syncs all that it finds
+        for waiting in (self._under_way, self._unsynced, self._waiting):
+            waiting.clear()
         self._failed = None
         self._life += 1
         return self._torn is not None
@@ -109,15 +156,44 @@ class Disk:
         """What a server finds that starts: all records that are safe; a batch that is not whole does not count."""
         torn, self._torn = self._torn, None
         if torn is not None and torn.is_whole():
-            self._apply(torn.records)
+            for known in (self.records, self._synced):
+                _apply(known, torn.records)
         return self.records.items()
 
-    def _apply(self, records: tuple[Record, ...]) -> None:
-        for key, value in records:
-            if value is None:
-                self.records.pop(key, None)
+    # -- damage, and copies --------------------------------------------------------------------------------------------
+
+    def damage(self, key: Key) -> None:
+        """A record cannot be read any more. Of the log that is found when it is read; else when a server starts."""
+        is_entry = key[0] == "entry"
+        self.is_other |= not is_entry
+        for known in (self.records, self._synced):
+            if is_entry and key in known:
+                known[key] = b""
             else:
-                self.records[key] = value
+                known.pop(key, None)
+
+    def copy(self) -> None:
+        """Remember all that is written."""
+        self._copy = dict(self.records)
+
+    def put_back(self) -> bool:
+        """A disk that nobody uses gets the last copy; false if there is none."""
+        if self._copy is None:
+            return False
+        self.records, self._synced, self.is_other = dict(self._copy), dict(self._copy), True
+        self._torn = None
+        return True
+
+
+def _apply(known: dict[Key, Any], records: tuple[Record, ...]) -> None:
+    for key, value in records:
+        if value is None:
+            known.pop(key, None)
+        else:
+            known[key] = value
+        if key == FIRST:
+            for gone in [each for each in known if each[0] == "entry" and each[1] < value]:
+                del known[gone]
 
 
 def checksum(records: tuple[Record, ...]) -> int:

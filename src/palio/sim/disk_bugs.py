@@ -69,8 +69,8 @@ def _outbox_not_kept(_right: _Right) -> _Right:
 def _outbox_not_restored(right: _Right) -> _Right:
     """Messages that had not been acknowledged are forgotten, and their numbers are given again."""
 
-    def session(links: Links, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp) -> Any:
-        return right(links, {key: value for key, value in records.items() if key[0] != "out"}, peer, stamp)
+    def session(links: Links, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp, _parcels: Any) -> Any:
+        return right(links, records, peer, stamp, ())
 
     return session
 

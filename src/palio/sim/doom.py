@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal
 
-from palio.node.ports import Deliver, Output, Persist, Reply, Send
+from palio.node.ports import Acknowledged, Deliver, Fetch, Output, Persist, Position, Reply, Send
 
-Effect = Literal["write", "written", "reply", "replied", "send", "sent", "deliver", "delivered"]
-"""Just before a write begins, a reply, a frame or a delivery goes out; or just after it. *written* is when the records
-are safe, and the server has not heard of it.
+Effect = Literal[
+    "write", "written", "reply", "replied", "send", "sent", "deliver", "delivered",
+    "fetch", "fetched", "position", "positioned", "acknowledge", "acknowledged",
+]  # fmt: skip
+"""Just before a write or a read of the log begins, a reply, a frame, a delivery, a position or an acknowledgement goes
+out; or just after it. *written* is when the records are safe, and the server has not heard of it; so is *fetched*.
 """
 
-_BEFORE: dict[type[Output], Effect] = {Persist: "write", Reply: "reply", Send: "send", Deliver: "deliver"}
-_AFTER: dict[type[Output], Effect] = {Reply: "replied", Send: "sent", Deliver: "delivered"}
+_BEFORE: dict[type[Output], Effect] = {
+    Persist: "write", Reply: "reply", Send: "send", Deliver: "deliver", Fetch: "fetch", Position: "position",
+    Acknowledged: "acknowledge",
+}  # fmt: skip
+_AFTER: dict[type[Output], Effect] = {
+    Reply: "replied", Send: "sent", Deliver: "delivered", Position: "positioned", Acknowledged: "acknowledged",
+}  # fmt: skip
 
 
 class Doom:

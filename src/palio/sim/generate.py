@@ -21,7 +21,8 @@ _IN_SERVERS = ("slow", "crashes", "disks", "all")
 """What can befall a server that is alone."""
 _DURABLE = {"crashes": 0.5, "disks": 1.0, "all": 0.5}
 """The share of histories whose servers have disks; of others it is small."""
-_EFFECTS: tuple[Effect, ...] = get_args(Effect)
+_EFFECTS: tuple[Effect, ...] = get_args(Effect)[:8]
+"""Those of all servers; some have others, with durable parties."""
 _SYMBOLS = ("A", "B", "C")
 
 GRAPHS = ("gs", "ga")
@@ -66,6 +67,9 @@ def generate(seed: int, architecture: str, faults: str = "all", operations: int 
 
 
 class _Story:
+    most_servers = 7
+    """Of one network; of each of several that are joined about half as many."""
+
     def __init__(self, random: Random, seed: int, architecture: str, faults: str) -> None:
         self.random, self.seed, self.architecture, self.faults = random, seed, architecture, faults
         self.servers: list[str] = []
@@ -74,9 +78,9 @@ class _Story:
         """Links that close cycles, where they may."""
         if "+" in architecture:
             for letter, kind in zip(NETWORKS, architecture.split("+"), strict=False):
-                self.found(letter, kind, most=4)
+                self.found(letter, kind, most=(self.most_servers + 1) // 2)
         else:
-            self.found("s", architecture, most=7)
+            self.found("s", architecture, most=self.most_servers)
         self.linked: dict[str, str] = {}
         """The links that were asked for, by the server that opens them."""
         self.dead: list[str] = []

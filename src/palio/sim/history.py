@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from palio.model import Mode
+from palio.node.logs import LogSettings
+from palio.node.party_log import Keep
 from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
@@ -46,8 +49,24 @@ Deed = Literal[
     "fail",
     "crowd",
     "thin",
+    "attach",
+    "detach",
+    "acknowledge",
+    "replay",
+    "reject",
+    "requeue",
+    "discard",
+    "power",
+    "scarce",
+    "flip",
+    "spoil",
+    "copy",
+    "put-back",
     "settle",
 ]
+
+Wish = Literal["first", "since", "last"]
+"""From where on a party wants deliveries once more."""
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -58,8 +77,14 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     that was cut. *watch-demand* asks whether anybody wants what an advertisement announces, *watch-offers* whether
     anybody offers what a filter matches. *replace* cancels a subscription and makes another one in its place, *leave*
     takes all along that a party holds. With *give-up* a server waits for a neighbour no longer. While it is *crowded*,
-    until it is *thin* again, a server asks its neighbours to hold back what they have for it. *settle* lets everything
-    heal and come to rest, and checks all.
+    until it is *thin* again, a server asks its neighbours to hold back what they have for it.
+
+    A durable party *attaches* and *detaches* itself, *acknowledges* what it has got, wants it once more (*replay*),
+    *rejects* its first delivery, and wants dead letters delivered again (*requeue*) or forgotten (*discard*). A server
+    whose machine loses its *power* loses what was not synced; one whose disk is *scarce* refuses publications. An entry
+    of its log (*flip*) or another record (*spoil*) is damaged; its disk is *copied*, and the copy *put back*.
+
+    *settle* lets everything heal and come to rest, and checks all.
     """
 
     wait: int
@@ -85,11 +110,29 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     effect: Effect | None = None
     """At which a server dies."""
     nth: int = 1
-    """At which of those effects, counted from now on."""
+    """At which of those effects, counted from now on; which of the records is damaged, counted from the last one."""
+    keep: Keep | None = None
+    """What a durable party wants its log to be."""
+    pace: int = 1
+    """After how many deliveries a durable party acknowledges; zero: only when it is told to."""
+    remembers: bool = False
+    """Whether a durable party knows what it has got."""
+    mode: Mode | None = None
+    """What the acceptance of a publication is to promise at least."""
+    expires: int = 0
+    """After which time a publication is worth nothing any more; zero: it always is worth something."""
+    key: str = ""
+    """By which a publication is known as one that was there before."""
+    number: int = 0
+    """Of the first delivery that is wanted once more, or how many of the last are, or since when, from now on; how many
+    of those that it has got a party does not acknowledge yet."""
+    wish: Wish = "first"
 
     def __str__(self) -> str:
         peer = f"-> {self.peer}" if self.peer else ""
         parts = [self.do, self.server, ", ".join(self.servers), self.party, peer, self.text, self.instead]
+        parts += [self.key and f"with the key {self.key}", self.mode.value if self.mode else ""]
+        parts += [f"{self.wish} {self.number}" if self.do == "replay" else ""]
         return " ".join(part for part in parts if part)
 
 
@@ -111,6 +154,9 @@ class History(msgspec.Struct, frozen=True):
     """How servers tell their neighbours of changes: whether they merge, and wait."""
     compression: Merging | None = None
     """Whether servers merge what one neighbour tells them."""
+    logs: LogSettings | None = None
+    """How servers keep what is for durable parties, which are those that attach as such. By default that follows from
+    the seed; then all parties of durable servers are durable, and acknowledge by themselves."""
 
     @property
     def merges(self) -> bool:

@@ -12,6 +12,7 @@ from palio.routing.router import MONITORS, Role
 from palio.sim.cluster import Hop
 from palio.sim.delegation_law import judge_delegation
 from palio.sim.deliveries_law import DeliveriesLaw
+from palio.sim.durability_law import DurabilityLaw
 from palio.sim.generate import GRAPHS
 from palio.sim.hybrid import HybridWorld, are_joined, gateway
 from palio.sim.merging_law import MergingLaw
@@ -28,7 +29,9 @@ class Oracle:
     def __init__(self, player: Player) -> None:
         self._player = player
         is_graph = any(each in GRAPHS for each in player.history.architecture.split("+"))
-        self.deliveries = DeliveriesLaw(player.parties, player.uncertain, is_causal=not is_graph)
+        self.durability = None if player.durable is None else DurabilityLaw(player, player.durable)
+        excused = None if self.durability is None else self.durability.is_excused
+        self.deliveries = DeliveriesLaw(player.parties, player.uncertain, is_causal=not is_graph, excused=excused)
 
     def judge(self) -> list[str]:
         """What was wrong in the epoch that has just ended, and what is wrong now."""
@@ -41,6 +44,7 @@ class Oracle:
         problems += judge_delegation(self._player)
         problems += judge_outlooks(self._player, world)
         problems += self.deliveries.judge(epoch, deliveries, world)
+        problems += [] if self.durability is None else self.durability.judge()
         problems += self._judge_hops(epoch, world)
         problems += [f"no answer to: {asked.step}" for asked in self._player.unanswered.values()]
         problems += [f"never taken: {step}" for step in self._player.waiting.values()]

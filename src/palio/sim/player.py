@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from random import Random
 from typing import NamedTuple
 from zlib import crc32
@@ -19,6 +20,7 @@ from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep, MarkSettings
 from palio.routing.border import Gateway
 from palio.routing.router import Role
+from palio.sim.durable import Durable
 from palio.sim.history import History, Step
 from palio.sim.hybrid import architecture_of, are_joined, gateway
 from palio.sim.readers import KEEP
@@ -48,6 +50,7 @@ class Asked(NamedTuple):
     """What the party held before it."""
     id: NotificationId | None
     """Of a publication."""
+    operation: ports.Operation
 
 
 class Player:
@@ -55,8 +58,10 @@ class Player:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died)
+        self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died_by_itself)
         self.cluster.in_blocks = history.seed % 2 == 1
+        self.durable = Durable(self, history.logs) if history.logs is not None else None
+        """Durable parties, if there are others besides."""
         self.parties: dict[str, PartyRecord] = {}
         self.epochs: list[Epoch] = [Epoch(0)]
         self.waiting: dict[_Key, Step] = {}
@@ -106,7 +111,7 @@ class Player:
         match step.do:
             case "settle":
                 self._settle()
-            case "crash" | "lose" | "tear":
+            case "crash" | "lose" | "tear" | "power":
                 self._crash(step)
             case "restart":
                 self._restart(step.server)
@@ -114,20 +119,22 @@ class Player:
                 self._link(step)
             case "give-up":
                 self.cluster.give_up(step.server, step.peer, lambda: self._given_up(step))
-            case name if name in OPERATIONS:
+            case name if name in OPERATIONS or (name in WISHES and self.durable is not None):
                 self._request(step)
-            case _:
+            case _ if self.durable is None or not self.durable.do(step):
                 self.cluster.befall(step, self.history.servers)
         self._look()
 
     def _start(self, server: str) -> None:
         """The parties are back at once: else they would miss what comes before they are."""
-        life = self._lives.setdefault(server, 0)
+        if self.durable is not None and self.durable.is_other(server):
+            self._lives[server] += 1
+        self._lives.setdefault(server, 0)
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         full = Random(f"{self.history.seed} room").choice(_ROOMS)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window, full=full)
         history = self.history
-        settings = NodeSettings(server, architecture_of(history.architecture, server), life, links)._replace(
+        settings = NodeSettings(server, architecture_of(history.architecture, server), self._life(server), links)._replace(
             gateways=self._gateways(server),
             durable=history.durable,
             log=self._log_settings(),
@@ -138,12 +145,21 @@ class Player:
             compression=history.compression,
         )
         here = [name for name, party in self.parties.items() if party.server == server]
-        parties = [each for name in here for each in self._attach(name)]
-        self.cluster.start(settings, parties)
+        self.cluster.start(settings, [self._attach(name) for name in here if not self._is_durable(name)])
         self._published[server] = self.cluster.nodes[server].publishing.count
+
+    def _life(self, server: str) -> int:
+        """The incarnation of a server; the numbers between them are for what is named by them."""
+        return self._lives[server] * 1_000
+
+    def _is_durable(self, party: str) -> bool:
+        """Whether a party comes and goes by itself."""
+        return self.durable is not None and party in self.durable.parties
 
     def _log_settings(self) -> LogSettings:
         """Some have little memory, and see how they come by what they had; some send little at a time."""
+        if self.history.logs is not None:
+            return self.history.logs
         random = Random(f"{self.history.seed} log")
         keep = msgspec.structs.replace(KEEP, window=random.choice((1, 3, 1_000)))
         marks = MarkSettings(random.choice((1, 3, 4_096)), 1 << 20, random.choice((1, 5, 1_024)))
@@ -158,9 +174,9 @@ class Player:
         has_patterns = any(" then " in step.text for step in self.history.steps)
         return 0 if has_patterns else Random(f"{self.history.seed} reserve").choice((0, 50))
 
-    def _attach(self, party: str) -> list[ports.Input]:
-        if not self.history.durable:
-            return [ports.Attach(party)]
+    def _attach(self, party: str) -> ports.Attach:
+        if not self.history.durable or self.durable is not None:
+            return ports.Attach(party)
         remembers = Random(f"{self.history.seed} {party} {self.moment}").random() < 0.5
         return self.cluster.readers.attach(party, Keep(0, 0, 0, 0, 0, 0), remembers=remembers)
 
@@ -173,13 +189,25 @@ class Player:
         if step.server not in self.cluster.nodes:
             return
         self.cluster.faults[step.do] += 1
-        self.cluster.crash(step.server, torn=step.do == "tear")
-        self._died(step.server, is_lost=step.do == "lose")
+        is_power = self.durable is None or step.do != "crash"
+        self.cluster.crash(step.server, torn=step.do in ("tear", "power"), is_power=is_power)
+        self._died(step.server, is_lost=step.do == "lose", is_power=is_power)
 
-    def _died(self, server: str, *, is_lost: bool = False) -> None:
+    def kill(self, server: str) -> None:
+        """A server dies, and leaves what it has written, if it runs."""
+        if server in self.cluster.nodes:
+            self.cluster.crash(server, is_power=False)
+            self._died(server, is_power=False)
+
+    def _died_by_itself(self, server: str, is_power: bool) -> None:
+        self._died(server, is_power=is_power)
+
+    def _died(self, server: str, *, is_power: bool, is_lost: bool = False) -> None:
         """A server has died; with its disk, if it had one, or without."""
         self._tick()
         self.waiting = {key: step for key, step in self.waiting.items() if step.server != server}
+        if self.durable is not None:
+            self.durable.died(server, is_power=is_power)
         if self.history.durable and not is_lost:
             self.epoch.crashed.add(server)
             return
@@ -188,6 +216,8 @@ class Player:
         self.epoch.died.add(server)
         mine = {name: party for name, party in self.parties.items() if party.server == server}
         self.cluster.lose_disk(server, mine)
+        if self.durable is not None:
+            self.durable.lost(server)
         for party in mine.values():
             party.forget(self.moment)
         self.unanswered = {key: asked for key, asked in self.unanswered.items() if asked.step.server != server}
@@ -196,12 +226,19 @@ class Player:
         if server in self.cluster.nodes:
             return
         self._tick()
+        lives = self._lives[server]
         self._start(server)
         node = self.cluster.nodes[server]
+        is_other = self._lives[server] > lives
+        if is_other:
+            self.epoch.died.add(server)
+        if self.durable is not None:
+            self.durable.look()  # leases may be over
         if self.history.durable:
-            self._reconcile(server)
-        else:
-            self.epoch.is_disturbed = True
+            self._reconcile(server, is_other=is_other)
+        self.epoch.is_disturbed |= is_other or not self.history.durable
+        if self.durable is not None:
+            self.durable.started(server)
         known = {*node.links.wishes, *node.links.peers}
         missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
         self.epoch.is_disturbed |= bool(missing)
@@ -209,8 +246,11 @@ class Player:
         for other in list(self.cluster.nodes):  # one of them may die of it
             self.cluster.give(other, [ports.Doubt(server)])
 
-    def _reconcile(self, server: str) -> None:
-        """What a server that died had not acknowledged it may have forgotten, from some request on, but no other."""
+    def _reconcile(self, server: str, *, is_other: bool) -> None:
+        """What a server that died had not acknowledged it may have forgotten, from some request on, but no other.
+
+        One that is another now, because its disk was damaged or is an old one, may have forgotten more.
+        """
         node = self.cluster.nodes[server]
         open_requests = {key: asked for key, asked in self.unanswered.items() if asked.step.server == server}
         for name, party in self.parties.items():
@@ -220,20 +260,26 @@ class Player:
             profile = node.router.profile(name)
             held = Change(self.moment, *profile, node.monitors.patterns(name))
             allowed = [*(each.before for each in asked), party.changes[-1]]
-            if not any(held.is_like(each) for each in allowed):
+            allowed += [] if self.durable is None else self.durable.lent(name)
+            if not any(held.is_like(each) for each in allowed) and not is_other:
                 self.problems.append(f"{name} comes back with {held}, which it never held since it was acknowledged")
             party.reset(held)
             self._reconcile_watches(name, party, node, asked)
         for key, each in open_requests.items():
-            if each.id is not None and each.id.sequence >= node.publishing.count:
-                self.epoch.publications = [known for known in self.epoch.publications if known.id != each.id]
-            elif each.id is not None:
-                self.uncertain.add(each.id)
+            if each.id is not None:
+                self.give_up_on(each.id, node.publishing.count)
             del self.unanswered[key]
+
+    def give_up_on(self, id: NotificationId, count: int) -> None:
+        """A publication may have been lost with its server, which goes on with a number, perhaps with this one."""
+        if id.incarnation == self._life(id.origin) and id.sequence >= count:
+            self.epoch.publications = [known for known in self.epoch.publications if known.id != id]
+        else:
+            self.uncertain.add(id)
 
     def _reconcile_watches(self, name: str, party: PartyRecord, node: Node, asked: list[Asked]) -> None:
         kept = dict.fromkeys(node.outlooks.of(name))
-        uncertain = [_operation(each.step) for each in asked]
+        uncertain = [each.operation for each in asked]
         unsure = {each.subject for each in uncertain if isinstance(each, ports.Watch | ports.Unwatch)}
         has_left = any(isinstance(each, ports.Leave) for each in uncertain)
         if (kept.keys() ^ party.watched.keys()) - unsure and not has_left:
@@ -278,18 +324,24 @@ class Player:
     def _request(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
             return
-        self.parties.setdefault(step.party, PartyRecord(step.server))
+        self.arrive(step.party, step.server)
         key = step.party, self.operations
         self.operations += 1
         self.waiting[key] = step
-        operation = _operation(step)
+        operation = OPERATIONS[step.do](step) if step.do in OPERATIONS else self.durable.wish(step)
         if isinstance(operation, ports.Publish):
+            if self.durable is not None:
+                self.cluster.options[key] = self.durable.options(step)
             operation = msgspec.structs.replace(operation, trace=trace_of(step.text, self.operations))
         request = ports.Request(*key, operation)
         given: list[ports.Input] = [request]
-        if self.history.durable and step.party not in self.cluster.readers:
-            given = [*self._attach(step.party), request]
+        if self.history.durable and self.durable is None and step.party not in self.cluster.readers:
+            given = [self._attach(step.party), request]
         self.cluster.give(step.server, given, lambda: self._taken(key, step, operation))
+
+    def arrive(self, party: str, server: str) -> None:
+        """A party is at a server, perhaps for the first time."""
+        self.parties.setdefault(party, PartyRecord(server))
 
     def _taken(self, key: _Key, step: Step, operation: ports.Operation) -> None:
         """A server takes a request: that, and not when it was asked, is when it happens."""
@@ -301,13 +353,14 @@ class Player:
             self.problems.append(f"taken before what the party had asked for earlier: {step}")
         party, id = self.parties[step.party], None
         before = party.changes[-1]
-        self.epoch.is_busy |= step.do != "publish"
+        self.epoch.is_busy |= step.do in OPERATIONS and step.do != "publish"
         match operation:
             case ports.Publish(notification, trace):
-                id = self._number(step.server)
-                deliveries = len(self.cluster.deliveries)
-                fact = Publication(id, moment, step.server, step.party, notification, deliveries, trace)
-                self.epoch.publications.append(fact)
+                if self.durable is None or self.durable.counts(key, step):
+                    id = self._number(step.server)
+                    deliveries, expires = len(self.cluster.deliveries), self._expiry(key)
+                    fact = Publication(id, moment, step.server, step.party, notification, deliveries, trace, expires)
+                    self.epoch.publications.append(fact)
             case ports.Subscribe(filter):
                 party.subscribe(moment, filter)
             case ports.Unsubscribe(filter, instead):
@@ -325,13 +378,19 @@ class Player:
             case ports.Leave():
                 party.forget(moment)
                 self.cluster.readers.leave(step.party)
-        self.unanswered[key] = Asked(step, moment, before, id)
+        if self.durable is not None:
+            self.durable.asked(key, step, operation, id)
+        self.unanswered[key] = Asked(step, moment, before, id, operation)
+
+    def _expiry(self, key: _Key) -> datetime | None:
+        options = self.cluster.options.get(key)
+        return None if options is None else options.expires
 
     def _number(self, server: str) -> NotificationId:
         """Of the next publication; the server may take several together."""
         published = self._published[server]
         self._published[server] += 1
-        return NotificationId(server, self._lives[server], published)
+        return NotificationId(server, self._life(server), published)
 
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
@@ -339,6 +398,8 @@ class Player:
         """Note answers, and forget links that were refused: nobody is going to ask for them again."""
         for answer in self.cluster.answers[self._seen_answers :]:
             asked = self.unanswered.pop((answer.reply.party, answer.reply.number), None)
+            if asked is not None and self.durable is not None:
+                self.durable.answered((answer.reply.party, answer.reply.number), asked.step, answer.reply.problem)
             if asked is not None and asked.step.do == "subscribe" and asked.step.spread:
                 self.parties[asked.step.party].spread.append((self.moment, asked.moment))
         self._seen_answers = len(self.cluster.answers)
@@ -347,12 +408,16 @@ class Player:
             if isinstance(change, ports.LinkRefused) and (node is None or change.peer not in node.router.peers):
                 self._wishes[server].pop(change.peer, None)
         self._seen_links = len(self.cluster.links)
+        if self.durable is not None:
+            self.durable.look()
 
     def _settle(self) -> None:
         """Everything heals and comes to rest."""
         self.cluster.heal()
         for server in self.history.servers:
             self._restart(server)
+        if self.durable is not None:
+            self.durable.gather()
         if not self.cluster.settle(_MOST_EVENTS):
             raise InternalError("the network does not come to rest")
         self._look()
@@ -378,6 +443,8 @@ OPERATIONS: dict[str, Callable[[Step], ports.Operation]] = {
     "leave": lambda _: ports.Leave(),
 }
 """What parties ask for, by the step that says so."""
+WISHES = ("replay", "reject", "requeue", "discard")
+"""What durable ones ask for besides."""
 
 
 def trace_of(text: str, operation: int) -> Trace | None:
@@ -387,10 +454,6 @@ def trace_of(text: str, operation: int) -> Trace | None:
     None 00-00000000000000000000000000000005-0000000000000005-01
     """
     return None if crc32(text.encode()) % 3 else Trace(f"00-{operation + 1:032x}-{operation + 1:016x}-01")
-
-
-def _operation(step: Step) -> ports.Operation:
-    return OPERATIONS[step.do](step)
 
 
 def _wanted(text: str) -> Filter | Pattern:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import NamedTuple
 
 from palio.model import Advertisement, Filter, Notification, Pattern, Trace
@@ -37,6 +38,8 @@ class Publication(NamedTuple):
     """How many deliveries there had been in the whole network."""
     trace: Trace | None = None
     """In which span it was published; it comes along, whatever happens."""
+    expires: datetime | None = None
+    """When it is worth nothing any more."""
 
 
 class PartyRecord:

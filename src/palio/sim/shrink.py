@@ -8,11 +8,13 @@ from typing import Any
 
 import msgspec
 
+from palio.node.logs import LogSettings
 from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.sim.check import Case, Progress, workers
 from palio.sim.clock import RIGHT
 from palio.sim.history import History, Step
+from palio.sim.readers import KEEP
 from palio.sim.run import run
 
 _MOST_RUNS = 2_000
@@ -26,6 +28,11 @@ _PLAIN: tuple[dict[str, Any], ...] = (
     {"time": 0},
     {"rate": RIGHT},
     {"nth": 1},
+    {"remembers": False},
+    {"pace": 1},
+    {"mode": None},
+    {"expires": 0},
+    {"key": ""},
 )
 """What makes a step simpler."""
 
@@ -98,7 +105,9 @@ class Shrinker:
         servers = tuple(server for server in self._best.servers if server in mentioned) or self._best.servers[:1]
         if servers != self._best.servers:
             self._is_better(msgspec.structs.replace(self._best, servers=servers))
-        if self._best.durable:
+        if self._best.logs is not None:
+            self._simplify_logs(self._best.logs)
+        elif self._best.durable:
             self._is_better(msgspec.structs.replace(self._best, durable=False))
         if self._best.window:
             self._is_better(msgspec.structs.replace(self._best, window=0))
@@ -109,6 +118,13 @@ class Shrinker:
                 self._is_better(msgspec.structs.replace(self._best, telling=simpler))
         if self._best.compression is not None:
             self._is_better(msgspec.structs.replace(self._best, compression=None))
+
+    def _simplify_logs(self, logs: LogSettings) -> None:
+        usual = LogSettings(KEEP)
+        for name in LogSettings.__struct_fields__:
+            logs = msgspec.structs.replace(self._best.logs or logs, **{name: getattr(usual, name)})
+            if logs != self._best.logs:
+                self._is_better(msgspec.structs.replace(self._best, logs=logs))
 
     def _simplify_steps(self) -> None:
         for place in range(len(self._best.steps)):

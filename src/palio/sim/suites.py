@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
+from palio.sim.durability_stories import DURABLE_FAULTS, generate_durability
 from palio.sim.generate import FAULTS, GRAPHS, generate
 from palio.sim.history import History
 from palio.sim.merging_stories import TELLING, generate_merging
@@ -51,6 +52,13 @@ SUITES: dict[str, Suite] = {
             "filters that are merged by who tells or hears them, changes that wait, questions about demand",
             generate_merging,
             TELLING,
+        ),
+        Suite(
+            "durability",
+            "durable parties that come and go, read again and reject; promises of publications; disks that fail",
+            generate_durability,
+            (*TREES, "gs", "gs+as"),
+            DURABLE_FAULTS,
         ),
     )
 }

@@ -41,8 +41,8 @@ def _mark_without_a_checksum(_right: _Right) -> _Right:
 def _released_when_the_write_begins(right: _Right) -> _Right:
     """A server is told that its records are safe when the write begins."""
 
-    def write(disk: Disk, records: tuple[Record, ...], done: Action) -> None:
-        right(disk, records, lambda: None)
+    def write(disk: Disk, records: tuple[Record, ...], done: Action, **how: Any) -> None:
+        right(disk, records, lambda: None, **how)
         disk._scheduler.at(disk._scheduler.now, done)
 
     return write
@@ -123,7 +123,7 @@ def _only_the_first_of_a_batch(right: _Right) -> _Right:
 def _queue_outlives_the_server(right: _Right) -> _Right:
     """What waited for a server that has died is taken when it comes back."""
 
-    def crash(cluster: TroubledCluster, server: str, *, torn: bool = False) -> bool:
+    def crash(cluster: TroubledCluster, server: str, **how: Any) -> bool:
         queue = cluster._queues.get(server)
         waiting = [] if queue is None else queue.take()
 
@@ -134,7 +134,7 @@ def _queue_outlives_the_server(right: _Right) -> _Right:
             for each in waiting:
                 cluster.give(server, each.inputs, each.taken)
 
-        is_torn = bool(right(cluster, server, torn=torn))
+        is_torn = bool(right(cluster, server, **how))
         if waiting:
             bring_back()
         return is_torn

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from random import Random
 
+from palio.codec.frames import Options
+from palio.model import Mode
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import DeliverBlock, Input, Lost, Output, Room
+from palio.node.ports import DeliverBlock, Fetched, Input, Lost, Output, Persisted, Room
 from palio.sim.blocks import Blocks, one_by_one
 from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
@@ -22,16 +24,20 @@ from palio.sim.queue import Queue, Taken
 class TroubledCluster(Cluster):
     """Adds the faults that concern whole servers. Whoever owns it is told when a server dies by itself."""
 
-    make_node = LoggedNode
+    make_node: Callable[..., Node] = LoggedNode
 
     def __init__(
-        self, random: Random, latency: Callable[[str, str], int], died: Callable[[str], None] = lambda _: None
+        self, random: Random, latency: Callable[[str, str], int], died: Callable[[str, bool], None] = lambda *_: None
     ) -> None:
         super().__init__(random, latency)
         self._died = died
         self.in_blocks = False
         """Whether publications come to servers in blocks."""
         self._blocks: dict[str, Blocks] = {}
+        self.options: dict[tuple[str, int], Options] = {}
+        """Those of publications that have some, by party and number."""
+        self.promised: dict[tuple[str, int], Mode] = {}
+        """What the acceptance of publications that came in blocks has promised."""
         self._queues: dict[str, Queue] = {}
         """Of servers that are paused or slow; others take everything at once."""
         self._dooms: dict[str, Doom] = {}
@@ -47,7 +53,7 @@ class TroubledCluster(Cluster):
             self._clocks[settings.server].restart(self.scheduler.now)
         super().start(settings, inputs)
 
-    def crash(self, server: str, *, torn: bool = False) -> bool:
+    def crash(self, server: str, *, torn: bool = False, is_power: bool = True) -> bool:
         """A server dies; what waited for it was never taken."""
         self._dooms.pop(server, None)
         self._blocks.pop(server, None)
@@ -56,7 +62,7 @@ class TroubledCluster(Cluster):
             queue.take()
             if queue.service:
                 self._queue(server).service = queue.service  # it will be as slow when it comes back
-        is_torn = super().crash(server, torn=torn)
+        is_torn = super().crash(server, torn=torn, is_power=is_power)
         self.faults["torn"] += is_torn
         return is_torn
 
@@ -73,7 +79,9 @@ class TroubledCluster(Cluster):
     def _handle(self, server: str, inputs: Iterable[Input]) -> None:
         node, now = self.nodes[server], self.time(server)
         if self.in_blocks:
-            said: Iterable[Output] = self._blocks.setdefault(server, Blocks()).handle(node, inputs, now)
+            said: Iterable[Output] = self._blocks.setdefault(server, Blocks(self.options, self.promised)).handle(
+                node, inputs, now
+            )
         else:
             said = node.handle(inputs, now)
         outputs: list[Output] = []
@@ -89,24 +97,33 @@ class TroubledCluster(Cluster):
 
     def log(self, server: str) -> list[Entry]:
         """What has reached a running server since it last lost everything."""
-        if server in self._disks:
-            return [value for key, value in self._disks[server].records.items() if key[0] == "log"]
+        if server in self.disks:
+            return [value for key, value in self.disks[server].records.items() if key[0] == "log"]
         node = self.nodes[server]
         return node.log if isinstance(node, LoggedNode) else []
 
-    def _written(self, server: str, node: Node, token: int) -> None:
+    def _written(self, server: str, node: Node, persisted: Persisted) -> None:
+        if not self._is_struck(server, node, "written"):
+            super()._written(server, node, persisted)
+
+    def _read(self, server: str, node: Node, fetched: Fetched) -> None:
+        if not self._is_struck(server, node, "fetched"):
+            super()._read(server, node, fetched)
+
+    def _is_struck(self, server: str, node: Node, effect: Effect) -> bool:
         doom = self._dooms.get(server)
-        if doom is not None and doom.strikes("written"):
-            self._die(server, "doom")
-        else:
-            super()._written(server, node, token)
+        if doom is None or self.nodes.get(server) is not node or not doom.strikes(effect):
+            return False
+        self._die(server, "doom")
+        return True
 
     def _die(self, server: str, fault: str) -> None:
-        """A server dies, and nobody wanted that."""
+        """A server dies, and nobody wanted that; a write that fails is no loss of power."""
         self.faults[fault] += 1
         self.deaths.append(server)
-        self.crash(server, torn=True)
-        self._died(server)
+        is_power = self.syncing is None or (fault == "doom" and self.syncing.random() < 0.5)
+        self.crash(server, torn=True, is_power=is_power)
+        self._died(server, is_power)
 
     # -- troubles ------------------------------------------------------------------------------------------------------
 
@@ -136,7 +153,7 @@ class TroubledCluster(Cluster):
                 self._befall_disk(step)
 
     def _befall_disk(self, step: Step) -> None:
-        server, disk = step.server, self._disks.get(step.server)
+        server, disk = step.server, self.disks.get(step.server)
         if step.do == "doom" and step.effect is not None:
             self.doom(server, step.effect, step.nth)
         elif disk is None:
@@ -200,7 +217,7 @@ class TroubledCluster(Cluster):
         """All troubles are over, but for wrong clocks: nothing that is promised depends on them."""
         self.network.mend()
         self._dooms.clear()
-        for disk in self._disks.values():
+        for disk in self.disks.values():
             disk.fail(None)
             disk.make_room()
         for server, queue in list(self._queues.items()):

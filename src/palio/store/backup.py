@@ -42,12 +42,13 @@ def backup(source: Path, target: Path, progress: Progress = _silent) -> Checked:
 
 def restore(source: Path, path: Path, progress: Progress = _silent) -> Path | None:
     """Put a backup in place of a store that is not in use; the old one is kept, under the name that is returned."""
-    source, path = files.existing(source), path.absolute()
+    source, path = files.existing(source), path.resolve()
     require_store(source)
     files.check_usable(path)
     lock = files.Lock(path)
     try:
-        files.clean(files.finished(path))
+        if files.finished(path).exists():
+            salvage.install(path)  # that was interrupted, and is the store that is replaced now
         _copy(source, files.building(path), progress)
         aside = files.keep_aside(path, "replaced")
         files.finish(path)

@@ -215,6 +215,25 @@ def install(path: Path) -> None:
     sync_folder(path.parent)
 
 
+def suspect(path: Path) -> None:
+    """SQLite found that pages do not fit together, in a place that is not looked at when a store is opened.
+
+    So it is remembered, in a file of its own: whoever opens the store next salvages it.
+    """
+    with contextlib.suppress(OSError):  # the disk may be full; then it is found again
+        write_whole(beside(path, ".suspect"), b"")
+
+
+def is_suspect(path: Path) -> bool:
+    """Whether that was found."""
+    return beside(path, ".suspect").exists()
+
+
+def clear(path: Path) -> None:
+    """What was found is mended."""
+    remove(beside(path, ".suspect"))
+
+
 def clean(path: Path) -> None:
     """Remove a database that was being made, or that nobody needs any more, with all that belongs to it."""
     remove(path)

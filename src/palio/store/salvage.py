@@ -155,4 +155,5 @@ def install(path: Path) -> None:
     connection.close()
     if not meta.is_copy:  # a backup needs no witness: it is known to be old
         witness.replace(path, Testimony.of(meta))
+    files.clear(path)
     files.install(path)

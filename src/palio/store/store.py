@@ -59,6 +59,7 @@ class Store:
         self._wal_pages = 0
         self._is_swept = False
         self._is_syncing = True
+        self._has_unsynced = False
         self._checkpoint_at = _CHECKPOINT_PAGES
         self._readers = Gate()
         self._read_lock = threading.Lock()
@@ -97,13 +98,12 @@ class Store:
         candidate = incarnation if incarnation is not None else time.time_ns() // 1000
         lock = files.Lock(path)
         try:
-            before = _prepare(path, name, candidate, describe)
-            store = cls(path, lock, settings or StoreSettings())
             try:
-                store._begin(before, candidate)
-            except BaseException:
-                store._connection.close()
-                raise
+                return cls._opened(path, name, lock, settings or StoreSettings(), candidate, describe)
+            except FailedStoreError:
+                if not files.is_suspect(path):
+                    raise
+            return cls._opened(path, name, lock, settings or StoreSettings(), candidate, describe)  # it was salvaged
         except BaseException as error:
             lock.release()
             match error:
@@ -111,6 +111,18 @@ class Store:
                     raise files.path_error(path, error) from error
                 case apsw.Error():
                     raise write_error(path, error, 0) from error
+            raise
+
+    @classmethod
+    def _opened(  # noqa: PLR0913, PLR0917 (what open was given)
+        cls, path: Path, name: str, lock: files.Lock, settings: StoreSettings, candidate: int, describe: Describe
+    ) -> Self:
+        before = _prepare(path, name, candidate, describe)
+        store = cls(path, lock, settings)
+        try:
+            store._begin(before, candidate)
+        except BaseException:
+            store._connection.close()
             raise
         return store
 
@@ -218,8 +230,13 @@ class Store:
         self._is_swept = self._is_swept and meta.first == self._meta.first
         self._meta = meta
         self._count_pages()
+        self._has_unsynced = not is_synced
         if is_synced and self._witness is not None:
-            self._witness.tell(Testimony.of(meta))
+            try:
+                self._witness.tell(Testimony.of(meta))
+            except FailedStoreError as error:
+                self._failure = error
+                raise
 
     def tidy(self) -> bool:
         """Do a little of what can wait: remove trimmed entries, give free pages back, move the WAL to the database.
@@ -276,13 +293,18 @@ class Store:
             problem = write_error(self.path, error, self._connection.system_errno)
             if isinstance(problem, FailedStoreError):
                 self._failure = problem
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
+                if isinstance(error, apsw.CorruptError):
+                    files.suspect(self.path)
+            self._roll_back()
             raise problem from error
         except BaseException:
+            self._roll_back()
+            raise
+
+    def _roll_back(self) -> None:
+        with contextlib.suppress(apsw.Error):  # what has failed already is told
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            raise
 
     def _sync(self, *, is_synced: bool) -> None:
         if is_synced is not self._is_syncing:
@@ -306,13 +328,15 @@ class Store:
         try:
             if self._failure is None:
                 with contextlib.suppress(FullStoreError):
+                    if self._has_unsynced:
+                        self._write(Plan(self._meta, ()), is_synced=True)
                     self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            if self._failure is not None:  # nothing is moved any more: what the disk holds is not known
+                self._connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             self._connection.close()
             if self._witness is not None:
-                if self._failure is None:
-                    self._witness.tell(Testimony.of(self._meta))
                 self._witness.close()
-        finally:
             self._lock.release()
 
     def __enter__(self) -> Self:
@@ -324,7 +348,6 @@ class Store:
 
 def _open_to_write(path: Path) -> apsw.Connection:
     connection = reading.connect(path, apsw.SQLITE_OPEN_READWRITE)
-
     if connection.pragma("journal_mode") != "wal":
         connection.close()
         raise StorePathError(f"{path} lies where SQLite cannot write ahead, perhaps on a network disk; give another")
@@ -355,6 +378,8 @@ def _prepare(path: Path, name: str, candidate: int, describe: Describe) -> Testi
         findings = Findings(damage=[Damage(Kind.FILE, "unknown: the database file is gone")])
     if path.exists() and findings.damage:
         findings = inspect_damaged(path, findings, before, describe)
+    if files.is_suspect(path):
+        findings.damage.append(Damage(Kind.FILE, "the database's structure, as a commit had found"))
     if findings.meta is not None and findings.meta.name != name:
         raise WrongStoreError(
             f"{path} is the store of {findings.meta.name}, and not of {name}; give {name} another path"

@@ -7,6 +7,7 @@ of the database; it is not synced with every commit, so a power loss may leave i
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +86,8 @@ class Witness:
         try:
             files.write_at(self._file, testimony.encode(), self._place)
         except OSError as error:
+            if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+                return  # some file systems need room even for that; it may lag behind
             raise FailedStoreError(
                 f"the witness file of a store could not be written: {error.strerror}; see whether the disk is in order"
             ) from error

@@ -77,7 +77,7 @@ class Plan:
 def sweep(connection: apsw.Connection, first: int) -> bool:
     """Remove some of the entries that lie before the log's first, within a transaction; whether none is left."""
     size, end = 0, None
-    statement = "SELECT position, length(value) FROM log WHERE position < ? ORDER BY position LIMIT ?"
+    statement = "SELECT position, coalesce(length(value), 0) FROM log WHERE position < ? ORDER BY position LIMIT ?"
     for position, length in connection.execute(statement, (first, _SWEEP_ENTRIES)):
         if size > _SWEEP_BYTES:
             break

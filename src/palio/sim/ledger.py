@@ -1,0 +1,488 @@
+"""What is known of the logs of durable parties from what servers are told and what they write, turn by turn.
+
+It knows the law of logs and nothing of how nodes keep it. All that a turn writes is checked against all that was known
+before; what a server has after it died is what it knew after the last turn that has reached its disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from palio.codec import frames
+from palio.node.hybrid import microseconds_of
+from palio.node.journal import Record
+from palio.node.logs import LogSettings
+from palio.node.party_log import Keep, Letter, PartyLog
+from palio.node.ports import Acknowledge, Attach, Detach, Input, Leave, Letters, Persist, Replay, Request
+
+TURN = ("turn",)
+"""The record that says which turn of its server was written last."""
+
+
+class Item(NamedTuple):
+    """A delivery in a log."""
+
+    frame: bytes
+    position: int
+    """Of its entry."""
+    time: int
+    expires: int
+    """When it is worth nothing any more; zero: never."""
+    content: object
+    """Which notification it is."""
+
+
+LOST = Item(b"", -1, 0, 0, None)
+"""In the place of a delivery of which nothing is known any more."""
+
+
+class LogFacts(msgspec.Struct, frozen=True):
+    """What is known of a log."""
+
+    identity: int
+    number: int
+    """By which entries know it."""
+    keep: Keep
+    length: int = 0
+    done: int = 0
+    """Lower numbers need not be delivered any more: by what the server has written."""
+    acknowledged: int = 0
+    """Lower numbers have been acknowledged: by what the party has said."""
+    dropped: int = 0
+    expired: int = 0
+    fallen: frozenset[int] = frozenset()
+    """Deliveries that have fallen out."""
+    letters: Mapping[int, Letter] = {}
+    lettered: frozenset[int] = frozenset()
+    """Deliveries that have become dead letters."""
+    forgotten: int = 0
+    reading: int | None = None
+    away: int | None = None
+    """Since when nobody reads."""
+
+
+class State(NamedTuple):
+    """What a server knows after a turn, by party; and keys of publications, with the times since when."""
+
+    logs: dict[str, LogFacts]
+    keys: dict[tuple[str, str], int]
+    first: int
+    """The position of the first entry that there is."""
+    next: int
+    """The position of the next one."""
+
+
+class Book:
+    """The logs of one server."""
+
+    def __init__(self, server: str, settings: LogSettings) -> None:
+        self.server = server
+        self.settings = settings
+        self.problems: list[str] = []
+        self.turn = 0
+        """How many turns there were."""
+        self.written: set[int] = set()
+        """The turns that had something to write."""
+        self.logs: dict[str, LogFacts] = {}
+        self.keys: dict[tuple[str, str], int] = {}
+        self.first = self.next = 0
+        """Positions of the first entry that there is, and of the next one."""
+        self._states: dict[int, State] = {}
+        self.items: dict[tuple[str, int], list[Item]] = {}
+        """By party and identity of the log."""
+        self._born: dict[tuple[str, int], int] = {}
+        """In which turns logs began."""
+        self._earlier: dict[tuple[str, int], tuple[int, int]] = {}
+        """Which log another one continues, and from which number on."""
+        self.readings: dict[tuple[str, int], int] = {}
+        """Which log a connection of a party reads."""
+        self.claims: dict[tuple[str, int], set[tuple[int, int]]] = {}
+        """How many deliveries were said to have fallen out of a log, at any time."""
+        self.gone: dict[tuple[str, int], bool | None] = {}
+        """For each wish of a party to get deliveries once more whether it has to be refused, if that is certain."""
+        self.starts: dict[tuple[str, int], int] = {}
+        """And from which number on they have to come."""
+        self.damaged: set[int] = set()
+        """Positions of entries that cannot be read."""
+        self.entries: dict[int, tuple[int, int, int]] = {}
+        """Time, deliveries and bytes of each entry that was ever written."""
+        self._sweeps: dict[int, int] = {}
+        self.is_spoiled = False
+        """Whether records were damaged since the server started last."""
+
+    def items_of(self, party: str) -> list[Item]:
+        """The deliveries of a party's log."""
+        return self.items[party, self.logs[party].identity]
+
+    def identities(self, party: str, number: int) -> Iterator[int]:
+        """All logs in which a delivery of a party has had its number."""
+        identity, until = self.logs[party].identity, number + 1
+        while number < until:
+            yield identity
+            if (party, identity) not in self._earlier:
+                return
+            identity, until = self._earlier[party, identity]
+
+    def is_new_key(self, party: str, key: str, now: int) -> bool:
+        """Whether a publication counts; if so, its key is known from now on."""
+        since = self.keys.get((party, key))
+        if since is not None and since > now - self.settings.key_age:
+            return False
+        self.keys[party, key] = now
+        return True
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    def note(self, inputs: tuple[Input, ...], persist: Persist | None, now: int) -> None:
+        """A server has taken some inputs together, and writes something, or nothing."""
+        self.turn += 1
+        self._look_at_wishes(inputs)
+        if persist is None:
+            return
+        self.written.add(self.turn)
+        known, before = dict(persist.records), dict(self.logs)
+        self._note_logs(inputs, known, now)
+        added = self._note_entries(persist)
+        for party in list(self.logs):
+            facts = self._note_party(party, inputs, now)
+            old = before.get(party)
+            if old is None or old.number != facts.number:
+                old = LogFacts(facts.identity, facts.number, facts.keep)
+            facts = self._note_letters(party, facts, persist.records, inputs, added.get(party, []))
+            self.logs[party] = self._note_cursor(party, old, facts, known.get(("cursor", party)), now)
+        if persist.trim is not None:
+            self._note_trim(persist.trim, now)
+        self._judge_sweep(persist.records, now)
+        self._states[self.turn] = State(dict(self.logs), dict(self.keys), self.first, self.next)
+
+    def _problem(self, text: str) -> None:
+        self.problems.append(f"{self.server}: {text}")
+
+    def _look_at_wishes(self, inputs: tuple[Input, ...]) -> None:
+        """Which deliveries are wanted once more, and whether they are there."""
+        for each in inputs:
+            if isinstance(each, Request) and isinstance(each.operation, Replay) and each.party in self.logs:
+                wish, key = each.operation, (each.party, each.number)
+                self.gone[key] = self._must_refuse(each.party, wish) if len(inputs) == 1 else None
+                if len(inputs) == 1 and wish.since is None and LOST not in self.items_of(each.party):
+                    self.starts[key] = wish.first if wish.first >= 0 else self._last_from(each.party, wish.last)
+
+    def _last_from(self, party: str, count: int) -> int:
+        """The number of the first of the last deliveries that there are."""
+        items = self.items_of(party)[: self.logs[party].length]
+        return max([0, len(items) - count, *(number + 1 for number, item in enumerate(items) if item.position < self.first)])
+
+    def _must_refuse(self, party: str, wish: Replay) -> bool | None:
+        facts = self.logs[party]
+        items = self.items_of(party)[: facts.length]
+        gone = [number for number, item in enumerate(items) if item.position < self.first]
+        if LOST in items or facts.reading is None:
+            return None
+        if wish.since is not None:
+            since = microseconds_of(wish.since)
+            left = [item.time for item in items if item.position >= self.first]
+            if any(items[number].time >= since for number in gone):
+                return True
+            return None if gone and (not left or since <= left[0]) else False
+        return wish.first in gone if wish.first >= 0 and wish.first <= len(items) else None
+
+    def _note_logs(self, inputs: tuple[Input, ...], known: Mapping[Any, Any], now: int) -> None:
+        """Logs begin, end, and become others."""
+        for key, value in known.items():
+            if key[0] != "mail":
+                continue
+            party = key[1]
+            old = self.logs.get(party)
+            if value is None or (old is not None and old.number != value[0]):
+                self._judge_end(party, inputs, now)
+                self.logs.pop(party, None)
+                old = None
+            if value is None:
+                continue
+            number, identity, keep = value[0], value[1], Keep(*value[2])
+            if old is None:
+                if (party, identity) in self.items:
+                    self._problem(f"log {identity} of {party} is begun for the second time")
+                self.items[party, identity], self._born[party, identity] = [], self.turn
+                self.logs[party] = LogFacts(identity, number, keep)
+            elif old.identity != identity:
+                if (party, identity) in self.items:
+                    self._problem(f"the log of {party} becomes {identity}, which was another one")
+                self.items[party, identity] = list(self.items[party, old.identity])
+                self._earlier[party, identity], self._born[party, identity] = (old.identity, old.length), self.turn
+                self.logs[party] = msgspec.structs.replace(old, identity=identity, keep=keep)
+            else:
+                self.logs[party] = msgspec.structs.replace(old, keep=keep)
+
+    def _judge_end(self, party: str, inputs: tuple[Input, ...], now: int) -> None:
+        facts = self.logs.get(party)
+        has_left = any(isinstance(each, Request) and each.party == party and isinstance(each.operation, Leave)
+                       for each in inputs)  # fmt: skip
+        if facts is None or has_left:
+            return
+        if facts.away is None or facts.away + facts.keep.lease > now:
+            self._problem(f"the log of {party} ends at {now}; it is away since {facts.away}, may be {facts.keep.lease}")
+
+    def _note_entries(self, persist: Persist) -> dict[str, list[Item]]:
+        """Deliveries are numbered densely, and each is in one entry."""
+        added: dict[str, list[Item]] = {}
+        by_number = {facts.number: party for party, facts in self.logs.items()}
+        for position, data in persist.entries:
+            if position != self.next:
+                self._problem(f"an entry at position {position} where {self.next} was to come")
+            self.next = position + 1
+            time, expected, shares, content = _read_entry(data)
+            if len(content) != expected:
+                self._problem(f"an entry of {expected} deliveries with {len(content)}")
+            self.entries[position] = time, len(content), len(data)
+            for number, first, count, _, selection in shares:
+                party = by_number.get(number)
+                if party is None:
+                    self._problem(f"an entry with deliveries of log {number}, which there is not")
+                    continue
+                facts, items = self.logs[party], self.items_of(party)
+                mine = [content[place] for place in _places(selection)]
+                if first != facts.length or count != len(mine):
+                    self._problem(f"deliveries {first} to {first + count - 1} of {party} where {facts.length} is next")
+                del items[facts.length :]
+                new = [_item(frame, position, time) for frame in mine]
+                items += new
+                added[party] = new
+                self.logs[party] = msgspec.structs.replace(facts, length=len(items))
+        return added
+
+    def _note_party(self, party: str, inputs: tuple[Input, ...], now: int) -> LogFacts:
+        """What a party has said."""
+        facts = self.logs[party]
+        reading, away, acknowledged = facts.reading, facts.away, facts.acknowledged
+        for each in inputs:
+            match each:
+                case Attach(who, keep, name) if who == party and keep is not None:
+                    reading, away = name, None
+                    self.readings[party, name] = facts.identity
+                case Detach(who, name) if who == party and name == reading:
+                    reading, away = None, now
+                case Acknowledge(who, number, name) if who == party and number < facts.length:
+                    if self.readings.get((party, name)) == facts.identity:
+                        acknowledged = max(acknowledged, number + 1)
+        return msgspec.structs.replace(facts, reading=reading, away=away, acknowledged=acknowledged)
+
+    # -- dead letters --------------------------------------------------------------------------------------------------
+
+    def _note_letters(
+        self, party: str, facts: LogFacts, records: Iterable[Record], inputs: tuple[Input, ...], added: list[Item]
+    ) -> LogFacts:
+        """Dead letters are what was delivered, and go when they are delivered again, discarded, or too many."""
+        letters, lettered = dict(facts.letters), set(facts.lettered)
+        items, gone = self.items_of(party), []
+        for key, value in records:
+            if key[0] != "letter" or key[1] != facts.number:
+                continue
+            letter: Any = key[2]
+            if value is None:
+                gone.append(letter)
+                continue
+            letters[letter] = value
+            lettered.add(value.delivery)
+            item = items[value.delivery] if value.delivery < len(items) else LOST
+            if value.frame != item.frame and item is not LOST and item.position not in self.damaged:
+                self._problem(f"the dead letter {letter} of {party} is not what delivery {value.delivery} was")
+        wishes = [each.operation for each in inputs
+                  if isinstance(each, Request) and each.party == party and isinstance(each.operation, Letters)]  # fmt: skip
+        wanted = {letter: wish.action for wish in wishes for letter in wish.letters}
+        frames_again = [item.frame for item in added]
+        forgotten = 0
+        for letter in gone:
+            frame = letters.pop(letter).frame if letter in letters else b""
+            if letter not in wanted:
+                forgotten += 1
+            elif wanted[letter] == "requeue" and frame and frame not in frames_again:
+                self._problem(f"the dead letter {letter} of {party} is gone and not delivered again")
+        if len(letters) > self.settings.letters:
+            self._problem(f"{party} has {len(letters)} dead letters; there may be {self.settings.letters}")
+        return msgspec.structs.replace(
+            facts, letters=letters, lettered=frozenset(lettered), forgotten=facts.forgotten + forgotten
+        )
+
+    # -- what falls out ------------------------------------------------------------------------------------------------
+
+    def _note_cursor(self, party: str, old: LogFacts, facts: LogFacts, cursor: Any, now: int) -> LogFacts:
+        """What is not to be delivered any more was acknowledged, or has fallen out by a bound, and is counted."""
+        if cursor is not None:
+            done, _, dropped, expired, _, _, _, _, forgotten = cursor
+            if forgotten != facts.forgotten:
+                self._problem(f"{forgotten} dead letters of {party} were forgotten, and not {facts.forgotten}")
+            self.claims.setdefault((party, facts.identity), set()).add((dropped, expired))
+            new = range(old.done, done)
+            fallen = {each for each in new if each >= facts.acknowledged and each not in facts.lettered}
+            told = dropped + expired - old.dropped - old.expired
+            most = len(fallen) if facts.acknowledged <= max(old.acknowledged, old.done) else len(new)
+            if not len(fallen) <= told <= most:
+                self._problem(f"of {party} {len(fallen)} deliveries fell out ({_text(fallen)}), and {told} were counted")
+            self._judge_reasons(party, facts, sorted(new), (dropped - old.dropped, expired - old.expired), now)
+            facts = msgspec.structs.replace(
+                facts, done=done, dropped=dropped, expired=expired, fallen=facts.fallen | fallen
+            )
+        waiting = range(facts.done, facts.length)
+        if len(waiting) > facts.keep.count:
+            self._problem(f"{len(waiting)} deliveries wait for {party}, which wants {facts.keep.count} at most")
+        items = self.items_of(party)
+        size, slack = sum(len(items[each].frame) for each in waiting), facts.keep.bytes // 8 + self._largest(items)
+        if size > facts.keep.bytes + slack:
+            self._problem(f"{size} bytes wait for {party}, which wants {facts.keep.bytes} at most")
+        return facts
+
+    @staticmethod
+    def _largest(items: list[Item]) -> int:
+        """The most bytes that one entry has of a log."""
+        sizes: dict[int, int] = {}
+        for item in items:
+            sizes[item.position] = sizes.get(item.position, 0) + len(item.frame)
+        return max(sizes.values(), default=0)
+
+    def _judge_reasons(self, party: str, facts: LogFacts, numbers: list[int], counts: tuple[int, int], now: int) -> None:
+        """Nothing falls out of a log that is within its bounds."""
+        items, keep = self.items_of(party), facts.keep
+        most = facts.length - keep.count
+        tight = keep.bytes - keep.bytes // 8 - self._largest(items)
+        sizes = [len(item.frame) for item in items]
+        is_over = sum(sizes[numbers[0] :]) > tight if numbers else False
+        dropped = expired = 0
+        for number in numbers:
+            item = items[number]
+            is_damaged = item is LOST or item.position in self.damaged
+            too_much = number < most or (is_over and sum(sizes[number:]) > tight - keep.bytes // 8)
+            dropped += is_damaged or too_much
+            expired += item.time < now - keep.age or 0 < item.expires <= now
+        if counts[0] > dropped or counts[1] > expired:
+            self._problem(
+                f"of {party} {counts[0]} deliveries were dropped, and {counts[1]} expired; by its bounds {dropped} and "
+                f"{expired} at most had to"
+            )
+
+    def _note_trim(self, trim: int, now: int) -> None:
+        """Entries go when nobody has to get anything of them, and they are not retained."""
+        for party, facts in self.logs.items():
+            items = self.items_of(party)
+            needed = [number for number in range(facts.done, facts.length) if items[number].position < trim]
+            if [number for number in needed if items[number] is not LOST]:
+                self._problem(f"entries before {trim} are gone, and {party} has not got {_text(needed)}")
+        retention, entries = self.settings.retention, list(self.entries.items())
+        for place, (position, (time, _, _)) in enumerate(entries):
+            if not self.first <= position < trim:
+                continue
+            later = [known for _, known in entries[place + 1 :]]
+            deliveries, size = sum(each[1] for each in later), sum(each[2] for each in later)
+            if now - time <= retention.age and deliveries <= retention.count and size <= retention.bytes:
+                self._problem(f"entry {position} of {time} is gone at {now}; it was to be retained")
+        self.first = max(self.first, trim)
+
+    def _judge_sweep(self, records: Iterable[Record], now: int) -> None:
+        """If all is acknowledged and nothing is retained, a sweep leaves nothing from before the one before it."""
+        swept: list[Any] = [key[1] for key, value in records if key[0] == "sweep" and value is not None]
+        earlier = [position for position, time in self._sweeps.items() if time < now]
+        is_done = all(facts.done == facts.length for facts in self.logs.values())
+        if swept and earlier and is_done and not self.settings.retention.age and self.first < max(earlier):
+            self._problem(f"nobody needs entries before {max(earlier)}, and they are there from {self.first} on")
+        self._sweeps |= dict.fromkeys(swept, now)
+
+    # -- lives ---------------------------------------------------------------------------------------------------------
+
+    def begin(self, turn: int, now: int, *, is_other: bool) -> None:
+        """A server starts with what it had after a turn.
+
+        Logs that began later were never told of, unless it had gone on with another disk.
+        """
+        if not is_other:
+            self.items = {log: known for log, known in self.items.items() if self._born[log] <= turn}
+        state = self._states.get(turn, State({}, {}, 0, 0))
+        self.logs, self.keys, self.first, self.next = dict(state.logs), dict(state.keys), state.first, state.next
+        for party, facts in self.logs.items():
+            away = now if facts.away is None else min(facts.away, now)
+            self.logs[party] = msgspec.structs.replace(facts, reading=None, away=away)
+        self.entries = {position: known for position, known in self.entries.items() if position < self.next}
+        self._sweeps = {position: time for position, time in self._sweeps.items() if position <= self.next}
+
+    def compare(self, found: Iterable[PartyLog], *, is_other: bool) -> None:
+        """A server has started: it knows of logs what it knew. If something was damaged, it need not know all."""
+        logs = {log.name: log for log in found}
+        is_damaged = self.is_spoiled or bool(self.damaged)
+        for party in dict.fromkeys([*self.logs, *logs]):
+            log, facts = logs.get(party), self.logs.get(party)
+            if log is None or facts is None:
+                if not self.is_spoiled or facts is None:
+                    self._problem(f"the log of {party} is {'gone' if log is None else 'there'} after a start")
+                self.logs.pop(party, None)
+                continue
+            mine = facts.length, facts.done, facts.dropped, facts.expired, dict(facts.letters)
+            theirs = log.next, log.done, log.dropped, log.expired, log.letters
+            if mine != theirs and not is_damaged:
+                self._problem(f"the log of {party} has {theirs} after a start, and not {mine}")
+            if (is_other or log.next < facts.length) and (party, log.identity) in self.items:
+                self._problem(f"numbers of log {log.identity} of {party} may mean something else after a start")
+            if mine != theirs:
+                self._give_in(facts, log)
+        if self.is_spoiled:
+            self._sweeps.clear()
+        self.is_spoiled = False
+
+    def _give_in(self, facts: LogFacts, log: PartyLog) -> None:
+        """After damage, what a server still knows counts."""
+        items = self.items[log.name, facts.identity]
+        items[log.next :] = [LOST] * (log.next - len(items))
+        for number in range(facts.length, min(log.next, len(items))):
+            items[number] = LOST
+        self.logs[log.name] = msgspec.structs.replace(
+            facts, length=log.next, done=log.done, dropped=log.dropped, expired=log.expired, letters=dict(log.letters),
+            forgotten=log.forgotten, acknowledged=min(facts.acknowledged, log.done),
+            fallen=facts.fallen | frozenset(range(log.done, facts.length)) if log.next < facts.length else facts.fallen,
+        )  # fmt: skip
+
+    def lose(self) -> None:
+        """All is lost."""
+        self._states.clear()
+        self.begin(-1, 0, is_other=True)
+
+
+def _text(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(numbers))) or "none"
+
+
+def _item(frame: bytes, position: int, time: int) -> Item:
+    ((kind, content),) = frames.frames_of(frame)
+    if kind != frames.DELIVER:
+        return Item(frame, position, time, 0, frame)
+    notification = frames.delivered(content)
+    assert notification.envelope is not None
+    expires = notification.envelope.expires
+    known = notification.envelope.id, notification
+    return Item(frame, position, time, 0 if expires is None else microseconds_of(expires), known)
+
+
+def _read_entry(data: bytes) -> tuple[int, int, list[Any], list[bytes]]:
+    """Time, count, shares and frames of an entry."""
+    end = 4 + int.from_bytes(data[:4], "big")
+    _, time, count, _, shares = msgspec.msgpack.decode(data[4:end])
+    found = []
+    while end < len(data):
+        begin, end = end, end + 4 + int.from_bytes(data[end : end + 4], "big")
+        found.append(data[begin:end])
+    return time, count, shares, found
+
+
+def _places(selection: bytes) -> Iterator[int]:
+    """The places of the frames that a selection names."""
+    numbers, number, shift = [], 0, 0
+    for byte in selection:
+        number += (byte % 128) << shift
+        shift += 7
+        if byte < 128:
+            numbers.append(number)
+            number = shift = 0
+    place = 0
+    for skipped, taken in zip(numbers[::2], numbers[1::2], strict=True):
+        yield from range(place + skipped, place + skipped + taken)
+        place += skipped + taken

@@ -1,0 +1,70 @@
+"""Kills servers with stores again and again, and judges by a ledger whether what was acknowledged was delivered.
+
+Progress goes to the standard error; the last line of the standard output is the verdict, as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import SystemRandom
+
+from tests.processes.fleet import NETWORKS
+from tests.processes.kill_campaign import Campaign, Plan
+from tests.processes.kill_judge import Verdict
+
+
+def main() -> int:
+    """Run a campaign; whether something was wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.processes.kill", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0, help="for how long servers die (default: %(default)s)")
+    parser.add_argument("--seed", type=int, help="of the schedule (default: any)")
+    parser.add_argument("--network", choices=NETWORKS, default="as", help="default: %(default)s")
+    given = parser.parse_args()
+    seed = SystemRandom().randrange(10**6) if given.seed is None else given.seed
+    folder = Path(tempfile.mkdtemp(prefix="palio-kill-"))
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"[{time.monotonic() - began:6.1f}] {text}", file=sys.stderr, flush=True)
+
+    say(f"seed {seed}, network {given.network}, {given.minutes:g} minutes; files in {folder}")
+    campaign = Campaign(Plan(seed, given.network, 60 * given.minutes), folder, say)
+    verdict = asyncio.run(campaign.run())
+    _tell(campaign, verdict)
+    if verdict.is_good:
+        shutil.rmtree(folder)
+    else:
+        say(f"failed with seed {seed}; the ledger, the stores and the logs are in {folder}")
+    print(json.dumps(line(campaign, verdict)), flush=True)
+    return int(not verdict.is_good)
+
+
+def line(campaign: Campaign, verdict: Verdict) -> dict[str, int]:
+    """What the last line says."""
+    names = ("acknowledged", "delivered", "expired", "dropped_by_bound", "lost", "twice", "disordered")
+    return {**{name: getattr(verdict, name) for name in names}, "kills": campaign.havoc.kills}
+
+
+def _tell(campaign: Campaign, verdict: Verdict) -> None:
+    """What happened, for people."""
+    for problem in verdict.problems:
+        print(problem, file=sys.stderr)
+    print("party  kind           acknowledged = delivered + dropped + lost; redelivered, lives", file=sys.stderr)
+    for each in verdict.accounts:
+        print(
+            f"{each.party:6} {each.kind:14} {each.acknowledged:12,} = {each.delivered:9,} + {each.dropped:7,} + "
+            f"{each.lost:4,}; {each.redelivered:11,}, {each.lives:5,}",
+            file=sys.stderr,
+        )
+    print(*campaign.happened(), sep="\n", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
