@@ -45,7 +45,7 @@ class Storage:
         """The node as it was when it was last written to disk."""
         known = [self._decoded(*each) for each in self.store.records()]
         self.parties = [str(key[1]) for key, _ in known if key[0] == "party"]
-        begin = max(tail_from(known), self.store.first)
+        begin = max(tail_from(known, settings.incarnation), self.store.first)
         tail: list[tuple[int, bytes]] = []
         while begin < self.store.next:
             tail += self.store.read(begin, self.store.next, _TAIL_BYTES)
