@@ -17,7 +17,7 @@ from palio.model import Notification
 from palio.node import entries
 from palio.node.entries import Entry, Head, Share
 from palio.node.hybrid import microseconds_of
-from palio.node.journal import Journal
+from palio.node.journal import Journal, Key
 from palio.node.party_log import Keep, Mark, MarkSettings, PartyLog
 from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, Output, Position
 from palio.node.recent import Recent
@@ -102,6 +102,8 @@ class Logs:
         self.stirred: dict[PartyLog, None] = {}
         """Parties to which something may have to be sent."""
         self._renamed: list[PartyLog] = []
+        self._stale: list[Key] = []
+        """Records of marks of entries that were damaged."""
         self._may_trim = False
         self._is_pressed = False
         """Whether room is needed: then it is looked for whenever something was acknowledged."""
@@ -428,9 +430,13 @@ class Logs:
         for log in self._logs.values() if is_salvaged else renamed:
             self._journal.put(("end", log.name), (log.next, log.size))
             self.keep_cursor(log)
+        stale, self._stale = self._stale, []
+        for key in stale:
+            self._journal.delete(key)
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
-        log.marks = [mark for mark in log.marks if mark.position >= self.first]
+        self._stale += [("mark", log.number, mark.number) for mark in log.marks if mark.number >= log.next]
+        log.marks = [mark for mark in log.marks if mark.position >= self.first and mark.number < log.next]
         log.letters = dict(sorted(log.letters.items()))
         if cursor is not None:
             log.restore(cursor)

@@ -74,7 +74,7 @@ class PartyLog:
     __slots__ = (
         "attempts", "away", "done", "done_size", "dropped", "expected", "expired", "flights", "forgotten", "high",
         "identity", "is_blocked", "is_fetching", "keep", "letter", "letters", "marks", "name", "next", "number",
-        "place", "reading", "sent", "sent_size", "since", "size", "taken", "taken_size",
+        "place", "reader", "reading", "sent", "sent_size", "since", "size", "taken", "taken_size",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, identity: int, keep: Keep) -> None:
@@ -102,6 +102,8 @@ class PartyLog:
         """Dead letters that there was no room for."""
         # of the reader that there is
         self.reading: int | None = None
+        self.reader: int | None = None
+        """The last one: acknowledgements of others do not count, they may be of another log."""
         self.sent = self.sent_size = 0
         self.taken = self.taken_size = 0
         """Numbers below this the reader has acknowledged; and bytes before it."""
@@ -197,11 +199,12 @@ class PartyLog:
         return True
 
     def drop(self, end: int) -> int:
-        """What is below a number falls out; how many deliveries that are."""
-        count = max(0, end - self.done)
+        """What is below a number falls out; how many deliveries that are. Who reads again what is done goes on."""
+        count, is_reading_again = max(0, end - self.done), self.sent < self.done
         if count:
             self._finish(end)
-            self.jump(end)
+            if not is_reading_again:
+                self.jump(end)
         return count
 
     def jump(self, end: int) -> None:

@@ -197,7 +197,7 @@ class Detach(Input, frozen=True, gc=False):
 
 
 class Acknowledge(Input, frozen=True, gc=False):
-    """A durable party has done with all deliveries up to a number."""
+    """A durable party has done with all deliveries up to a number. What its last connection says counts."""
 
     party: str
     number: int

@@ -48,7 +48,8 @@ class Reading:
     def attach(self, given: Attach, wish: Keep, now: int) -> None:
         """A durable party is here: it gets what it has not acknowledged, or what is behind what it says it has got."""
         log = self._logs.begin(given.party, _within(wish, self._logs.settings.keep))
-        log.reading, log.away = given.reading, None
+        log.reading = log.reader = given.reading
+        log.away = None
         self._logs.drop_old(log, now)
         number, was_sent = log.done, log.done < log.high
         if given.log == log.identity and log.done <= given.after + 1 <= log.next:
@@ -105,7 +106,7 @@ class Reading:
     def acknowledge(self, party: str, number: int, reading: int) -> None:
         """A party has got everything up to a number."""
         log = self._logs.of(party) if party in self._logs else None
-        if log is None or number >= log.next:
+        if log is None or number >= log.next or reading != log.reader:
             return
         if log.take(number + 1):
             self._logs.keep_cursor(log)
@@ -133,7 +134,7 @@ class Reading:
             end = self._logs.position if end is None else end
             if place < end:
                 log.is_fetching = True
-                self._fetch(place, end, partial(self._fetched, log, log.reading))
+                self._fetch(place, end, partial(self._fetched, log, (log.reading, place)))
                 return
             if not self._send_from(log, self._logs.recent.since(place), now):
                 return
@@ -235,10 +236,11 @@ class Reading:
                 [RecentEntry(at, entries.decode(data) if data else entries.NOTHING, len(data)) for at, data in found],
             )
 
-    def _fetched(self, log: PartyLog, reading: int | None, now: int, found: list[RecentEntry]) -> None:
+    def _fetched(self, log: PartyLog, asked: tuple[int | None, int], now: int, found: list[RecentEntry]) -> None:
+        """Send what is here, unless it is read from another place by now."""
         log.is_fetching = False
         self._logs.stirred[log] = None
-        if log.reading == reading and self._logs.by_number(log.number) is log:
+        if (log.reading, log.place) == asked and self._logs.by_number(log.number) is log:
             if not found:
                 log.place = self._logs.recent.first or self._logs.position
             self._send_from(log, found, now)

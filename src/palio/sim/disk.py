@@ -17,6 +17,7 @@ from palio.sim.scheduler import Action, Scheduler
 _SLOWEST = 30
 _SYNCED_SOON, _SYNCED_LATER = 40, 400
 """How long it takes at most until what is written is synced, if somebody waits for that, or if nobody does."""
+_LIFE: Key = ("life",)
 FIRST: Key = ("first",)
 """The record that says which entries of the log are not needed any more: those before this position."""
 
@@ -59,8 +60,8 @@ class Disk:
         """What the next write comes to instead of being done."""
         self._copy: dict[Key, Any] | None = None
         self.is_full = False
-        self.is_other = False
-        """Whether whoever starts next has to be another incarnation: something was lost, or this is an old state."""
+        self._other: tuple[Any] | None = None
+        """The incarnation that the records were of when something was lost, or they became old ones."""
         self.records: dict[Key, Any] = {}
         """As a process sees them: all that is written."""
         self._synced: dict[Key, Any] = {}
@@ -160,17 +161,22 @@ class Disk:
                 _apply(known, torn.records)
         return self.records.items()
 
+    @property
+    def is_other(self) -> bool:
+        """Whether whoever starts has to be another incarnation, until one has written that it is."""
+        return self._other == (self.records.get(_LIFE),)
+
     # -- damage, and copies --------------------------------------------------------------------------------------------
 
     def damage(self, key: Key) -> None:
         """A record cannot be read any more. Of the log that is found when it is read; else when a server starts."""
-        is_entry = key[0] == "entry"
-        self.is_other |= not is_entry
         for known in (self.records, self._synced):
-            if is_entry and key in known:
+            if key[0] == "entry" and key in known:
                 known[key] = b""
             else:
                 known.pop(key, None)
+        if key[0] != "entry":
+            self._other = (self.records.get(_LIFE),)
 
     def copy(self) -> None:
         """Remember all that is written; what is damaged cannot be copied."""
@@ -181,8 +187,8 @@ class Disk:
         """A disk that nobody uses gets the last copy; false if there is none."""
         if self._copy is None:
             return False
-        self.records, self._synced, self.is_other = dict(self._copy), dict(self._copy), True
-        self._torn = None
+        self.records, self._synced, self._torn = dict(self._copy), dict(self._copy), None
+        self._other = (self.records.get(_LIFE),)
         return True
 
 

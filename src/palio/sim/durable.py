@@ -81,6 +81,7 @@ class Durable:
         book.begin(turn, now, is_other=disk.is_other)
         damaged: list[Any] = [key[1] for key, data in disk.records.items() if key[0] == "entry" and not data]
         book.damaged = set(damaged)
+        book.is_spoiled &= disk.is_other
         node = WatchedNode(book, settings, records, now, tail, first)
         book.compare(node.logs, is_other=disk.is_other)
         self._known[settings.server] = set(book.logs)
@@ -106,10 +107,9 @@ class Durable:
         self.parties = {party: known for party, known in self.parties.items() if known[0] != server}
         self.promises = {id: promise for id, promise in self.promises.items() if promise.server != server}
 
-    def started(self, server: str) -> None:
+    def started(self, server: str, *, is_other: bool) -> None:
         """A server is back: what it had promised is there, and some of its parties are."""
         disk, node = self._cluster.disks[server], self._cluster.nodes[server]
-        is_other, disk.is_other = disk.is_other, False
         survived = disk.records.get(TURN, -1)
         for id, promise in list(self.promises.items()):
             if promise.server == server:

@@ -60,6 +60,8 @@ class LogFacts(msgspec.Struct, frozen=True):
     """Deliveries that have become dead letters."""
     forgotten: int = 0
     reading: int | None = None
+    reader: int | None = None
+    """The last connection, whether it is there or not."""
     away: int | None = None
     """Since when nobody reads."""
 
@@ -97,8 +99,6 @@ class Book:
         """In which turns logs began."""
         self._earlier: dict[tuple[str, int], tuple[int, int]] = {}
         """Which log another one continues, and from which number on."""
-        self.readings: dict[tuple[str, int], int] = {}
-        """Which log a connection of a party reads."""
         self.claims: dict[tuple[str, int], set[tuple[int, int]]] = {}
         """How many deliveries were said to have fallen out of a log, at any time."""
         self.gone: dict[tuple[str, int], bool | None] = {}
@@ -259,18 +259,16 @@ class Book:
     def _note_party(self, party: str, inputs: tuple[Input, ...], now: int) -> LogFacts:
         """What a party has said."""
         facts = self.logs[party]
-        reading, away, acknowledged = facts.reading, facts.away, facts.acknowledged
+        reading, reader, away, acknowledged = facts.reading, facts.reader, facts.away, facts.acknowledged
         for each in inputs:
             match each:
                 case Attach(who, keep, name) if who == party and keep is not None:
-                    reading, away = name, None
-                    self.readings[party, name] = facts.identity
+                    reading, reader, away = name, name, None
                 case Detach(who, name) if who == party and name == reading:
                     reading, away = None, now
-                case Acknowledge(who, number, name) if who == party and number < facts.length:
-                    if self.readings.get((party, name)) == facts.identity:
-                        acknowledged = max(acknowledged, number + 1)
-        return msgspec.structs.replace(facts, reading=reading, away=away, acknowledged=acknowledged)
+                case Acknowledge(who, number, name) if who == party and number < facts.length and name == reader:
+                    acknowledged = max(acknowledged, number + 1)
+        return msgspec.structs.replace(facts, reading=reading, reader=reader, away=away, acknowledged=acknowledged)
 
     # -- dead letters --------------------------------------------------------------------------------------------------
 
@@ -384,7 +382,8 @@ class Book:
 
     def _judge_sweep(self, records: Iterable[Record], now: int) -> None:
         """If all is acknowledged and nothing is retained, a sweep leaves nothing from before the one before it."""
-        swept: list[Any] = [key[1] for key, value in records if key[0] == "sweep" and value is not None]
+        known: list[Any] = [key[1] for key, value in records if key[0] == "sweep" and value is not None]
+        swept = [position for position in known if position not in self._sweeps]
         earlier = [position for position, time in self._sweeps.items() if time < now]
         is_done = all(facts.done == facts.length for facts in self.logs.values())
         if swept and earlier and is_done and not self.settings.retention.age and self.first < max(earlier):
@@ -404,7 +403,7 @@ class Book:
         self.logs, self.keys, self.first, self.next = dict(state.logs), dict(state.keys), state.first, state.next
         for party, facts in self.logs.items():
             away = now if facts.away is None else min(facts.away, now)
-            self.logs[party] = msgspec.structs.replace(facts, reading=None, away=away)
+            self.logs[party] = msgspec.structs.replace(facts, reading=None, reader=None, away=away)
         self.entries = {position: known for position, known in self.entries.items() if position < self.next}
         self._sweeps = {position: time for position, time in self._sweeps.items() if position <= self.next}
 
@@ -431,7 +430,6 @@ class Book:
                 self._give_in(facts, log)
         if self.is_spoiled:
             self._sweeps.clear()
-        self.is_spoiled = False
 
     def _give_in(self, facts: LogFacts, log: PartyLog) -> None:
         """After damage, what a server still knows counts."""

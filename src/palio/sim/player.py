@@ -238,7 +238,7 @@ class Player:
             self._reconcile(server, is_other=is_other)
         self.epoch.is_disturbed |= is_other or not self.history.durable
         if self.durable is not None:
-            self.durable.started(server)
+            self.durable.started(server, is_other=is_other)
         known = {*node.links.wishes, *node.links.peers}
         missing = [(peer, role) for peer, role in self._wishes[server].items() if peer not in known]
         self.epoch.is_disturbed |= bool(missing)
