@@ -59,7 +59,7 @@ class Durable:
         """The server dies and comes back, perhaps with other settings."""
         self.settings = self.settings._replace(**options)
         records = [decode(*each) for each in self.records.items()]
-        begin = tail_from(records)
+        begin = tail_from(records, self.settings.incarnation)
         tail = [each for each in sorted(self.entries.items()) if each[0] >= begin]
         self.node = Node(self.settings, records, now, tail, min(self.entries, default=begin))
 

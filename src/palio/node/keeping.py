@@ -31,8 +31,13 @@ _OWN = ("party", "watch", "logs", "mail", "cursor", "end", "mark", "sweep", "let
 """Kinds of records that count though data was lost."""
 
 
-def tail_from(records: Iterable[Record]) -> int:
-    """The position from which on entries of the message log are needed to make a node."""
+def tail_from(records: Collection[Record], incarnation: int) -> int:
+    """The position from which on entries of the message log are needed to make a node.
+
+    All are if the records are of another incarnation: one that says how long a log was may be lost.
+    """
+    if (("life",), incarnation) not in records:
+        return 0
     positions: list[Any] = [key[1] for key, _ in records if key[0] == "sweep"]
     return max(positions, default=0)
 
@@ -186,7 +191,7 @@ class Keeping:
             for changed in dict.fromkeys([*found, *known]) if known is not found else ():
                 self.journal.put(changed, known.get(changed))
             self.journal.put(("life",), life)
-        node.logs.keep_renamed()
+        node.logs.keep_found(is_salvaged=known is not found)
         node.keys.restore((key[1], key[2], value) for key, value in known.items() if key[0] == "key")
         node.reading.begin(now)
 

@@ -103,6 +103,8 @@ class Logs:
         """Parties to which something may have to be sent."""
         self._renamed: list[PartyLog] = []
         self._may_trim = False
+        self._is_pressed = False
+        """Whether room is needed: then it is looked for whenever something was acknowledged."""
         self.archived: int | None = 0 if settings.everything else None
         """Entries before this position were archived, if anybody does."""
 
@@ -158,6 +160,7 @@ class Logs:
         log = self._logs.pop(party, None)
         if log is None:
             return
+        log.reading = None
         del self._numbers[log.number]
         self._changed.pop(log, None)
         self._shares.pop(log, None)
@@ -317,10 +320,20 @@ class Logs:
         self.archived = max(self.archived or 0, position)
         self._may_trim = True
 
+    def press(self, *, is_pressed: bool) -> None:
+        """There is no room on the disk, or there is again."""
+        self._is_pressed = self._may_trim = is_pressed
+
+    def note_done(self) -> None:
+        """Something was acknowledged."""
+        self._may_trim |= self._is_pressed
+
     def trim(self, now: int) -> int | None:
         """The position before which nothing is needed any more, if that is news."""
         if not self._may_trim:
             return None
+        if self._is_pressed and self.position > self._swept.position:
+            self._sweep(now)
         self._may_trim = False
         needed = self.position if self.archived is None else self.archived
         for log in self._logs.values():
@@ -368,6 +381,8 @@ class Logs:
                 log_of.marks.append(Mark(key[2], *value))
             elif log_of is not None:
                 log_of.letters[key[2]] = value
+        for log in self._logs.values():
+            log.marks.sort()
         doubtful: dict[PartyLog, None] = {}
         for position, data in tail:
             if data:
@@ -382,13 +397,16 @@ class Logs:
 
     def _recall(self, position: int, data: bytes, doubtful: dict[PartyLog, None]) -> None:
         self.position = max(self.position, position + 1)
-        self.size += len(data)
         head = entries.decode(data).head
-        self.count += head.count
+        if position >= self._swept.position:
+            self.size += len(data)
+            self.count += head.count
         for share in head.shares:
             log = self._numbers.get(share.reader)
             if log is not None and share.first >= log.next:
-                log.next, log.size = share.first + share.count, log.size + share.size
+                mark = log.mark_of(share.first)  # what was before may not be known any more
+                log.size = share.size + max(log.size, 0 if mark is None else mark.size)
+                log.next = share.first + share.count
                 self._changed[log] = None
             if log is not None:
                 doubtful.pop(log, None)
@@ -401,15 +419,17 @@ class Logs:
             log.identity = self._last[1]
             self._renamed.append(log)
 
-    def keep_renamed(self) -> None:
-        """What was renamed when a node was made is kept as that."""
+    def keep_found(self, *, is_salvaged: bool) -> None:
+        """What was found out when a node was made is kept: logs that have other names, and how long all are."""
         renamed, self._renamed = self._renamed, []
         for log in renamed:
             self._keep_log(log)
             self._journal.put(("logs",), self._last)
+        for log in self._logs.values() if is_salvaged else renamed:
+            self._journal.put(("end", log.name), (log.next, log.size))
+            self.keep_cursor(log)
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
-        log.marks.sort()
         log.marks = [mark for mark in log.marks if mark.position >= self.first]
         log.letters = dict(sorted(log.letters.items()))
         if cursor is not None:

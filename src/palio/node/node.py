@@ -238,6 +238,7 @@ class Node:
                 self.links.room(self._now, is_there=is_there and self._has_space)
             case ports.Space(is_there):
                 self._has_space = is_there
+                self.logs.press(is_pressed=not is_there)
                 self.links.room(self._now, is_there=is_there and self._has_room)
             case ports.Archived(position):
                 self.logs.note_archived(position)

@@ -115,7 +115,7 @@ class Cluster:
         server = settings.server
         if settings.durable:
             disk = self.disks.setdefault(server, Disk(self.scheduler, self._random, self.syncing))
-            self.nodes[server] = self.make_node(settings, *found_on(disk, self.time(server)))
+            self.nodes[server] = self.make_node(settings, *found_on(disk, settings, self.time(server)))
         else:
             self.nodes[server] = self.make_node(settings)
         self.give(server, inputs)
@@ -293,7 +293,7 @@ def as_records(output: Persist) -> tuple[Record, ...]:
     return (*output.records, *entries, *(() if output.trim is None else ((FIRST, output.trim),)))
 
 
-def found_on(disk: Disk, now: int) -> tuple[list[Record], int, list[tuple[int, bytes]], int]:
+def found_on(disk: Disk, settings: NodeSettings, now: int) -> tuple[list[Record], int, list[tuple[int, bytes]], int]:
     """What a node is made from: records, the time, the end of the log, and the position of its first entry."""
     records: list[Record] = []
     entries: list[Any] = []
@@ -302,7 +302,7 @@ def found_on(disk: Disk, now: int) -> tuple[list[Record], int, list[tuple[int, b
             entries.append((key[1], value))
         elif key != FIRST:
             records.append((key, value))
-    begin = tail_from(records)
+    begin = tail_from(records, settings.incarnation)
     tail = sorted(each for each in entries if each[0] >= begin)
     return records, now, tail, disk.records.get(FIRST, 0)
 

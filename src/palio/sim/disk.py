@@ -173,8 +173,9 @@ class Disk:
                 known.pop(key, None)
 
     def copy(self) -> None:
-        """Remember all that is written."""
-        self._copy = dict(self.records)
+        """Remember all that is written; what is damaged cannot be copied."""
+        if not self.is_other:
+            self._copy = dict(self.records)
 
     def put_back(self) -> bool:
         """A disk that nobody uses gets the last copy; false if there is none."""

@@ -41,7 +41,8 @@ class DurabilityLaw:
         if publication.expires is not None and publication.expires <= date_of(self._player.cluster.time(server)):
             return True
         items = [each for (who, _), known in self._durable.books[server].items.items() if who == party for each in known]
-        if any(item.content == (publication.id, publication.notification) for item in items):
+        known = publication.id, publication.notification
+        if (party, known) in self._durable.books[server].lost or any(item.content == known for item in items):
             return True
         return party not in self._durable.parties and server in epoch.crashed | epoch.died
 
@@ -100,7 +101,7 @@ class DurabilityLaw:
     def _judge_disk(self, server: str, node: Node) -> Iterator[str]:
         """On disk is what a server knows, and nothing that it does not need."""
         disk = self._player.cluster.disks[server]
-        made = found_on(disk, self._player.cluster.time(server))
+        made = found_on(disk, node.settings, self._player.cluster.time(server))
         fresh = Node(node.settings, *made)
         is_whole = all(data for _, data in made[2])
         if is_whole and _state(fresh.logs) != _state(node.logs):

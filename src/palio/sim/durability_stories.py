@@ -73,6 +73,8 @@ class _DurabilityStory(_Story):
         self.keeps = {party: _keep(random) for _, party in durable}
         self.where = {party: server for server, party in durable}
         self.published: list[Step] = []
+        self.copied: list[str] = []
+        """Servers whose disks were copied."""
         for server, party in names if any(each in ("aa", "ga") for each in self.architecture.split("+")) else ():
             self.step("advertise", text=_EVERYTHING, server=server, party=party)
         for party in self.keeps:
@@ -168,10 +170,13 @@ class _DurabilityStory(_Story):
             self.step(random.choice(["full", "scarce", "room"]), server=server)
         elif draw < 0.6:
             self.step("flip", server=server, nth=random.randrange(1, 8))
-        elif draw < 0.68:
+        elif draw < 0.66:
             self.step("copy", server=server)
+            self.copied.append(server)
+        elif draw < 0.74 and self.copied:
+            self.die("put-back", random.choice(self.copied))
         elif draw < 0.78:
-            self.die(random.choice(["spoil", "put-back", "put-back"]), server, nth=random.randrange(1, 30))
+            self.die("spoil", server, nth=random.randrange(1, 30))
         elif draw < 0.84:
             self.die(random.choice(["fail", "tear"]), server)
         else:

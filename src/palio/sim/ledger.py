@@ -110,6 +110,8 @@ class Book:
         self.entries: dict[int, tuple[int, int, int]] = {}
         """Time, deliveries and bytes of each entry that was ever written."""
         self._sweeps: dict[int, int] = {}
+        self.lost: set[tuple[str, object]] = set()
+        """What was in a party's log, and is not any more because of damage."""
         self.is_spoiled = False
         """Whether records were damaged since the server started last."""
 
@@ -413,6 +415,8 @@ class Book:
         for party in dict.fromkeys([*self.logs, *logs]):
             log, facts = logs.get(party), self.logs.get(party)
             if log is None or facts is None:
+                if facts is not None:
+                    self.lost |= {(party, item.content) for item in self.items_of(party)}
                 if not self.is_spoiled or facts is None:
                     self._problem(f"the log of {party} is {'gone' if log is None else 'there'} after a start")
                 self.logs.pop(party, None)
@@ -432,6 +436,7 @@ class Book:
     def _give_in(self, facts: LogFacts, log: PartyLog) -> None:
         """After damage, what a server still knows counts."""
         items = self.items[log.name, facts.identity]
+        self.lost |= {(log.name, item.content) for item in items[log.next :]}
         items[log.next :] = [LOST] * (log.next - len(items))
         for number in range(facts.length, min(log.next, len(items))):
             items[number] = LOST
