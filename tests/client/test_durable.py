@@ -550,6 +550,75 @@ def test_who_knows_where_it_was_goes_on_there() -> None:
     run(story())
 
 
+def test_what_has_come_too_early_is_not_acknowledged_when_it_comes_again() -> None:
+    """A client that asks the server to go back has done nothing yet with what has come meanwhile."""
+
+    async def story() -> None:
+        async with LogPuppet() as puppet:
+            for x in range(40):
+                puppet.deliver(x=x)
+            puppet.acknowledged = 3
+            durable = Durable(after="3/1", window=4)
+            async with durable_client(puppet, durable) as eva, eva.subscribe("x any") as events:
+                got = await taken(events, 38)
+                assert [each.number for each in got] == [*range(2, 40)]
+                assert max(puppet.acknowledgements, default=3) <= 3
+                await asyncio.gather(*(each.ack(wait=True) for each in got))
+                assert puppet.acknowledged == 39
+
+    run(story())
+
+
+class _Reluctant(LogPuppet):
+    """One that does not answer who wants it to go back, until it is told to."""
+
+    is_reluctant = True
+
+    def _asked(self, request: Any) -> None:
+        if isinstance(request, Replay) and self.is_reluctant:
+            self.requests.append(request)
+        else:
+            super()._asked(request)
+
+
+@pytest.mark.parametrize("is_gone", [False, True], ids=["it can go back", "it cannot"])
+def test_who_goes_back_is_not_led_astray_by_a_break(*, is_gone: bool) -> None:
+    """It wants the same as before, what has come too early comes once, and what is gone is told once, in the end."""
+
+    async def story() -> None:
+        async with _Reluctant() as puppet:
+            for x in range(6):
+                puppet.deliver(x=x)
+            gaps: list[Gap] = []
+            async with durable_client(puppet, Durable(on_gap=gaps.append)) as eva, eva.subscribe("x any") as events:
+                for each in await taken(events, 6):
+                    await each.ack()
+                await until(lambda: puppet.acknowledged == 5)
+                later = puppet.deliveries[2:]
+                del puppet.deliveries[2:]
+                puppet.is_reluctant = False
+                await eva.replay(first=0)
+                await taken(events, 2)  # of the replay; the rest does not come any more
+                puppet.is_reluctant = True
+                puppet.deliveries += later
+                await puppet.hang_up()
+                await until(lambda: len(puppet.asked(Replay)) == 2)
+                puppet.deliver(x=6)  # too early, if the server goes back
+                puppet.is_reluctant = False
+                if is_gone:
+                    puppet.refusals[Replay] = "gone", "deliveries before 6 are gone"
+                await puppet.hang_up()
+                rest = [6] if is_gone else [2, 3, 4, 5, 6]
+                assert [each.number for each in await taken(events, len(rest))] == rest
+                assert gaps == ([Gap(Cursor(3, 1), Cursor(3, 6), "skipped")] if is_gone else [])
+                assert [each.first for each in puppet.asked(Replay)] == [0, 2, 2]
+                assert puppet.acknowledged == 5
+                puppet.deliver(x=7)
+                assert (await anext(events)).number == 7  # and nothing came twice
+
+    run(story())
+
+
 @pytest.mark.parametrize(
     ("after", "problem"),
     [("2/1", "3/1: there is the log 2"), ("3/5", "there is the log 3, whose next delivery is 3/0")],
@@ -617,7 +686,7 @@ def test_a_replay_goes_on_after_a_break() -> None:
             await puppet.hang_up()
             got = await taken(events, 2)
             assert [(each.number, each.is_repeated) for each in got] == [(2, True), (3, True)]
-            assert puppet.hellos[1].durable == control.Durable(log=3, after=3)
+            assert puppet.hellos[1].durable == control.Durable(log=3, after=1)
             assert [each.first for each in puppet.asked(Replay)] == [0, 2]
             assert eva.missed == 0
 

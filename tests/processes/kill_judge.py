@@ -80,7 +80,7 @@ class PartyRecord:
         self.has_spread = False
         self.got: dict[tuple[str, int], tuple[int, Delivered]] = {}
         """The first delivery of each publication, and in which life of the party it came."""
-        self.dropped: set[int] = set()
+        self._told_gone: set[int] = set()
         """Numbers of which the party was told that they fell out of its bounds."""
         self._contents: dict[tuple[int, int], Delivered] = {}
         self._last: dict[str, int] = {}
@@ -109,8 +109,8 @@ class PartyRecord:
 
     def _miss(self, line: Missing) -> None:
         numbers = range(line.after + 1, line.before)
-        if line.reason == "dropped" and self.kind.is_bounded:
-            self.dropped.update(numbers)
+        if line.reason in ("dropped", "skipped") and self.kind.is_bounded:  # skipped are those that were dropped before
+            self._told_gone.update(numbers)
         elif line.reason == "expired":
             self.expired += len(numbers)
         else:
@@ -153,10 +153,15 @@ class PartyRecord:
         self.twice += 1
         self._note(f"got {first} again, {why}")
 
+    @property
+    def dropped(self) -> set[int]:
+        """Numbers that fell out of the party's bounds. Who comes back with a cursor may still get what is on disk."""
+        return self._told_gone - {number for _, number in self._contents}
+
     def unexplained(self) -> list[int]:
         """Numbers up to the last one that the party neither got nor was told to be gone."""
         numbers = {number for _, number in self._contents}
-        return sorted({*range(max(numbers, default=-1) + 1)} - numbers - self.dropped)
+        return sorted({*range(max(numbers, default=-1) + 1)} - numbers - self._told_gone)
 
 
 class Account(NamedTuple):
@@ -281,15 +286,15 @@ class Judge:
         if unexplained:
             problems.append(f"{party.name} never got {len(unexplained)} numbers: {unexplained[:5]}")
         missing = sorted(owed - party.got.keys())
-        lost = max(0, len(missing) - len(party.dropped))
+        dropped = len(party.dropped)
+        lost = max(0, len(missing) - dropped)
         if lost:
             problems.append(f"{party.name} lost {lost}: {missing[:5]}")
-        if len(party.dropped) > len(missing):
-            count = len(party.dropped)
-            problems.append(f"{party.name} was told that {count} are gone, and {len(missing)} are")
+        if dropped > len(missing):
+            problems.append(f"{party.name} was told that {dropped} are gone, and {len(missing)} are")
         delivered = len(party.got.keys() & owed)
         account = Account(
-            party.name, party.kind.name, len(owed), delivered, party.redelivered, len(party.dropped), lost,
+            party.name, party.kind.name, len(owed), delivered, party.redelivered, dropped, lost,
             party.twice, party.disordered, party.lives,
         )  # fmt: skip
         return account, problems

@@ -58,7 +58,7 @@ class Life(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """A party's subscription has spread through the network."""
+    """What a program wants or offers has spread through the network."""
 
 
 class Delivered(NamedTuple):

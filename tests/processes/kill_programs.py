@@ -72,11 +72,13 @@ class Publisher:
         self._next = 1 + max((line.n for line in book.before if isinstance(line, Intent)), default=-1)
         self._random = Random(f"{given.seed} {self._name} {self._next}")
         self._under_way: set[asyncio.Future[Mode]] = set()
+        self._has_spread = any(isinstance(line, Spread) for line in book.before)
 
     async def run(self) -> None:
         ended = await _asked_to_end()
         options = {"mode": "synced", "retry": True, "max_outstanding": 64}
         async with _connected(self._url, name=self._name, **options) as client:
+            await self._advertise(client)
             for intent in self._unsettled:
                 await self._send(client, intent)
             while not ended.is_set():
@@ -88,6 +90,14 @@ class Publisher:
             await self._publish(client, is_mark=True)
             while self._under_way:
                 await asyncio.wait(self._under_way)
+
+    async def _advertise(self, client: Client) -> None:
+        """Say what it may publish: where advertisements spread, only that is promised to anybody."""
+        for more in ("", " and mark any", " and padding any"):
+            offer = f'n any and x any and by = "{self._name}"{more}'
+            await client.advertise(offer, wait=not self._has_spread)
+        if not self._has_spread:
+            self._book.write(Spread())
 
     async def _publish(self, client: Client, *, is_mark: bool) -> None:
         intent = Intent(self._next, self._random.randrange(MOST_X), is_mark)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from palio.codec import control, frames, msgpack
 from palio.codec.control import Ask, Goodbye, Hello, Ping, Welcome
 from palio.model import Filter, Notification
+from palio.server.connection import Connection
 from palio.server.credentials import hash_of
 from palio.server.errors import Code
 from palio.server.server import Server
@@ -230,6 +232,20 @@ def test_a_stopping_server_says_so() -> None:
             assert isinstance(await party.until(Notification), Notification)
             assert await party.goodbye() == "stopping"
             await stopping
+
+    asyncio.run(run())
+
+
+def test_who_was_accepted_just_before_the_end_is_sent_away() -> None:
+    """Between the acceptance of a connection and the moment in which the server hears of it, it may have stopped."""
+
+    async def run() -> None:
+        async with serving() as server:
+            await server.stop()
+            here, there = socket.socketpair()
+            await server.loop.create_connection(lambda: Connection(server), sock=there)
+            late = Raw(*await asyncio.open_connection(sock=here))
+            assert await late.goodbye() == "stopping"
 
     asyncio.run(run())
 

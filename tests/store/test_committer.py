@@ -225,3 +225,24 @@ def test_what_need_not_be_synced_is_written_first_and_synced_soon(rome: Rome, to
         told.wait(lambda: 50 in told.done)
         assert 50 not in told.written
         assert committer.close()
+
+
+def test_what_is_only_written_is_synced_when_there_is_room_again(rome: Rome, told: Told) -> None:
+    """Also if nobody submits anything any more."""
+    with faults() as disk, rome.open() as store:
+        commit = store.commit
+
+        def fill(batches: list[Batch], *, then_tidy: bool = True) -> None:
+            commit(batches, then_tidy=then_tidy)
+            disk.is_full = not told.full
+
+        store.commit = fill  # type: ignore[method-assign, assignment]
+        committer = told.committer(store)
+        committer.submit(Batch(entries=[(0, b"x")], is_synced=False), 0)
+        told.wait(lambda: told.full == [True])
+        assert (told.written, told.done) == ([0], [])
+        disk.is_full = False
+        told.wait(lambda: told.done == [0])
+        assert committer.close()
+        assert told.full == [True, False]
+    assert told.failures == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from itertools import permutations
 from pathlib import Path
@@ -178,6 +179,48 @@ def test_what_is_found_while_writing_is_mended_when_it_is_opened_again(rome: Rom
         store.commit([Batch([(b"a", b"4")], [(2, b"w" * 60_000)])])
     with rome.open() as store:
         assert (store.damage, store.incarnation) == ([], 8)
+        assert store.check().damage == []
+
+
+def test_tidying_comes_to_an_end(rome: Rome) -> None:
+    """Positions that are out of order must not let it look for the same entries for ever."""
+    with rome.open() as store:
+        store.commit([Batch([(b"a", b"1")], [(each, b"entry %d" % each) for each in range(20)])])
+    connection = reading.connect(rome.path)
+    (root,) = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'log'").fetchone()
+    connection.close()
+    data = bytearray(rome.path.read_bytes())
+    page = (root - 1) * PAGE_BYTES
+    pointer = page + 8 + 14 * 2  # behind a leaf's header: where its cells lie; a cell is a size, a position and a row
+    cell = page + int.from_bytes(data[pointer : pointer + 2], "big")
+    assert data[cell + 1] == 14
+    data[cell + 1] = 0
+    rome.path.write_bytes(data)
+    with rome.open() as store:
+        assert store.damage == []
+        store.commit([Batch(trim=15)], then_tidy=False)
+        steps = 0
+        while store.tidy():
+            steps += 1
+            assert steps < 10
+        assert [position for position, _ in store.read(0, 99, 1 << 20)] == list(range(15, 20))
+        assert store.check().damage == []
+
+
+def test_a_list_of_free_pages_that_is_shorter_than_it_says(rome: Rome) -> None:
+    with rome.open() as store:
+        store.commit([Batch([(b"a", b"1")], [(0, b"z" * 60_000), (1, b"y")], trim=1)])
+    data = bytearray(rome.path.read_bytes())
+    data[36:40] = (1 << 20).to_bytes(4, "big")
+    rome.path.write_bytes(data)
+    with rome.open() as store, contextlib.suppress(FailedStoreError):
+        while store.tidy():
+            pass
+    with rome.open() as store:
+        assert rome.contents(store) == ({b"a": b"1"}, [(1, b"y")])
+        store.commit([Batch(entries=[(2, b"w" * 60_000)])])
+        while store.tidy():
+            pass
         assert store.check().damage == []
 
 

@@ -77,18 +77,15 @@ def sub(  # noqa: PLR0913 (one for each option)
     line = _lines(as_json, format_text, raw)
     wanted_again: dict[str, Any] = {"first": first, "since": since, "last": last}
     _check_durable(durable, party, wanted_again, no_ack)
-    with (
-        suppress(KeyboardInterrupt),
-        connected(party, durable=durable) as client,
-        client.subscribe(_wanted(filters, pattern), wait=wait) as events,
-    ):
+    with suppress(KeyboardInterrupt), connected(party, durable=durable) as client:
         if any(each is not None for each in wanted_again.values()):
-            client.replay(**wanted_again)
-        click.echo(f"subscribed at {party.server} as {client.name}{_log_of(client)}", err=True)
-        for element in islice(events, count):
-            click.echo(line(element))
-            if durable and not no_ack:
-                element.ack()
+            client.replay(**wanted_again)  # before anything is taken that would come again
+        with client.subscribe(_wanted(filters, pattern), wait=wait) as events:
+            click.echo(f"subscribed at {party.server} as {client.name}{_log_of(client)}", err=True)
+            for element in islice(events, count):
+                click.echo(line(element))
+                if durable and not no_ack:
+                    element.ack()
 
 
 def _check_durable(durable: bool, party: Party, wanted_again: dict[str, Any], no_ack: bool) -> None:

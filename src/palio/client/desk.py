@@ -63,7 +63,7 @@ class Desk:
     def position(self, position: Position, connection: Connection, after: Cursor | None) -> Gap | None:
         """Deliveries go on with this one, over this connection; what is gone, if something is."""
         before = self.ledger.log
-        gap = self.ledger.position(position, after)
+        gap = self.ledger.position(position, after, is_first=connection is not self._connection)
         if before != position.log:
             self._noted = position.first - 1
             self._rejecting = None

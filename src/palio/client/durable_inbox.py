@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from palio.client.deliveries import Arrival, Delivery, DurableSubscription, Element
@@ -50,7 +51,16 @@ class DurableInbox(Inbox):
 
     def durable(self) -> control.Durable:
         """What is said to a server, with the delivery that has come last."""
-        return self._durable.wire(self.desk.ledger.resume() or self._durable.cursor)
+        self._resume()
+        return self._durable.wire(self.desk.ledger.cursor or self._durable.cursor)
+
+    def _resume(self) -> None:
+        """Nobody will go back over this connection: what has come too early counts as if it had not come."""
+        ledger = self.desk.ledger
+        if ledger.log is not None and ledger.wanted is not None:
+            first = Cursor(ledger.log, ledger.wanted)
+            ledger.resume()
+            self._retract(first)
 
     @property
     def wanted(self) -> int | None:
@@ -62,14 +72,18 @@ class DurableInbox(Inbox):
         self.desk.ledger.wanted, gap = None, self._gap
         if gap is not None:
             self._tell(gap)
+        self._hand_out(self.subscriptions)
 
     def positioned(self, position: Position, connection: Connection) -> None:
         """Which delivery comes next."""
         ledger, first = self.desk.ledger, Cursor(position.log, position.first)
-        if position.log == ledger.log and position.first < ledger.next:
-            self._retract(first)
-        self.position = position
+        comes_again = position.log == ledger.log and position.first < ledger.next
+        was_wanted, self.position = self.wanted is not None, position
         gap = self.desk.position(position, connection, self._durable.cursor)
+        if comes_again:  # after the ledger has heard of it: else it would take what is retracted for done
+            self._retract(first)
+        if was_wanted and self.wanted is None:
+            self._hand_out(self.subscriptions)
         self._gap = None if self.wanted is None else gap
         if gap is not None and self._gap is None:
             self._tell(gap)
@@ -116,8 +130,9 @@ class DurableInbox(Inbox):
         ledger = self.desk.ledger
         assert ledger.log is not None
         arrival = Arrival(Cursor(ledger.log, ledger.next), ledger.is_repeated(ledger.next), element, pattern)
-        takers = self._takers(arrival)
-        is_unclaimed = not takers and not self._is_settled
+        is_early = self.wanted is not None  # what is before it may still come
+        takers = [] if is_early else self._takers(arrival)
+        is_unclaimed = is_early or (not takers and not self._is_settled)
         ledger.receive(len(takers) + is_unclaimed)
         for taker in takers:
             self._give(taker, arrival)
@@ -148,14 +163,24 @@ class DurableInbox(Inbox):
                 self.subscriptions.remove(other)
                 subscription.take_over(other)
         self.subscriptions.add(subscription)
-        unclaimed, self._unclaimed = self._unclaimed, deque()
-        for arrival in unclaimed:
-            if subscription in self._takers(arrival):
-                self._give(subscription, arrival)
-            else:
-                self._unclaimed.append(arrival)
+        if self.wanted is None:
+            self._hand_out([subscription])
         if self._settling is None:
             self._settling = asyncio.get_running_loop().call_later(self._durable.settle, self._settle)
+
+    def _hand_out(self, subscriptions: Iterable[Subscription]) -> None:
+        """Give what waits to those of some subscriptions that want it."""
+        offered, unclaimed, self._unclaimed = set(subscriptions), self._unclaimed, deque()
+        for arrival in unclaimed:
+            takers = [each for each in self._takers(arrival) if each in offered]
+            if takers:
+                self.desk.ledger.hold(arrival.cursor.number, len(takers) - 1)
+            for taker in takers:
+                self._give(taker, arrival)
+            if not takers:
+                self._unclaimed.append(arrival)
+        if self._is_settled:
+            self._settle()
 
     def failed(self, subscription: Subscription) -> None:
         """It did not come about: what it has got waits for another one."""
@@ -169,6 +194,8 @@ class DurableInbox(Inbox):
     def _settle(self) -> None:
         """Nobody will come any more for what nobody wants."""
         self._is_settled = True
+        if self.wanted is not None:
+            return  # it was not offered to anybody yet
         unclaimed, self._unclaimed = self._unclaimed, deque()
         for arrival in unclaimed:
             self.desk.release(arrival.cursor)
@@ -190,6 +217,7 @@ class DurableInbox(Inbox):
     def stop(self) -> None:
         """Take nothing more."""
         self._is_stopped = True
+        self._resume()
         self._settle()
 
     async def settled(self) -> None:

@@ -45,28 +45,25 @@ class Ledger:
 
     @property
     def cursor(self) -> Cursor | None:
-        """The delivery before the next one."""
+        """The delivery before the next one: up to it everything has come."""
         return None if self.log is None else Cursor(self.log, self.next - 1)
 
-    def resume(self) -> Cursor | None:
-        """There will be another connection: up to where everything has come, whatever the last one has repeated."""
-        if self.next < self._high:
-            self.wanted = self.next
-        self.next = self._high
-        return self.cursor
+    def resume(self) -> None:
+        """There will be another connection. If the last one was asked to go back and has not, it begins there."""
+        if self.wanted is not None:
+            self.next, self.wanted = self.wanted, None
 
-    def position(self, position: Position, after: Cursor | None = None) -> Gap | None:
+    def position(self, position: Position, after: Cursor | None = None, *, is_first: bool = True) -> Gap | None:
         """The server says which delivery comes next: what is gone, if something is.
 
         ``after`` is where an application wants to begin, which counts if no log is known yet. A server that begins
-        later may be asked to go back.
+        later, as the first that it says over a connection, may be asked to go back: what the application wants, and
+        what is left of a replay, may still be there though it counts as acknowledged.
         """
         expected = self.cursor or after
         gap = self._gap(position, expected) if expected is not None else None
-        if self.log is None and gap is not None and gap.reason != "other-log":
-            self.wanted = gap.after.number + 1
-        elif position.log != self.log or position.first <= (self.wanted or 0):
-            self.wanted = None
+        is_behind = is_first and (self.log is None or self.next < self._high)
+        self.wanted = gap.after.number + 1 if gap is not None and gap.count is not None and is_behind else None
         if position.log != self.log:
             self.log, self._high = position.log, position.first
             self._held, self._lowest, self._reasons = {}, [], {}

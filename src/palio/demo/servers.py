@@ -227,6 +227,7 @@ def configuration(site: Site, above: Site | None, architecture: str, metrics_por
     yield "[connections]"
     yield "most = 500"
     yield "drain_seconds = 1.0"
+    yield from ("[store]", f'path = "{site.name}.db"')
     if above is None:
         yield from ("[http]", f"port = {metrics_port}")
     else:

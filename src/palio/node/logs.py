@@ -105,6 +105,8 @@ class Logs:
         self._stale: list[Key] = []
         """Records of marks of entries that were damaged."""
         self._may_trim = False
+        self._is_pressed = False
+        """Whether room is needed: then it is looked for whenever something was acknowledged."""
         self.archived: int | None = 0 if settings.everything else None
         """Entries before this position were archived, if anybody does."""
 
@@ -320,10 +322,20 @@ class Logs:
         self.archived = max(self.archived or 0, position)
         self._may_trim = True
 
+    def press(self, *, is_pressed: bool) -> None:
+        """There is no room on the disk, or there is again."""
+        self._is_pressed = self._may_trim = is_pressed
+
+    def note_done(self) -> None:
+        """Something was acknowledged."""
+        self._may_trim |= self._is_pressed
+
     def trim(self, now: int) -> int | None:
         """The position before which nothing is needed any more, if that is news."""
         if not self._may_trim:
             return None
+        if self._is_pressed and self.position > self._swept.position:
+            self._sweep(now)
         self._may_trim = False
         needed = self.position if self.archived is None else self.archived
         for log in self._logs.values():

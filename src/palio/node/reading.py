@@ -110,6 +110,7 @@ class Reading:
             return
         if log.take(number + 1):
             self._logs.keep_cursor(log)
+            self._logs.note_done()
         self._emit(Acknowledged(party, reading, number))
         self._logs.stirred[log] = None
 

@@ -102,7 +102,7 @@ class Server:
         self._gone: dict[str, float] = {}
         """Parties that are not here, and since when."""
         self._all_gone = asyncio.Event()
-        self.is_ready = False
+        self.is_ready = self._is_stopping = False
         self.failed = asyncio.Event()
         """Set when the server has to stop, because it cannot write any more."""
         self.archiving: Archiving | None = None
@@ -156,7 +156,7 @@ class Server:
 
     async def stop(self) -> None:
         """Handle what has come in, say goodbye to all, and end when all is written, or does not get through."""
-        self.is_ready = False
+        self.is_ready, self._is_stopping = False, True
         if self._listener is not None:
             self._listener.close()
         if self._round is not None:
@@ -204,6 +204,8 @@ class Server:
         self._connections.add(connection)
         if len(self._connections) > self.config.connections.most and not connection.is_dialed:
             connection.close(Code.FULL, "there are as many connections as there may be")
+        elif self._is_stopping:  # it was accepted just before
+            connection.close(Code.STOPPING, "the server stops")
 
     def admit(self, connection: Connection, hello: Hello) -> None:
         """Let somebody in, or not."""

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from palio.errors import PalioError
+from palio.errors import DecodeError, PalioError
 from palio.node import records
+from palio.node.journal import Record
 from palio.node.keeping import tail_from
 from palio.node.node import Node
 from palio.node.ports import Fetch, Fetched, Input, Persist, Persisted, Space
@@ -15,6 +16,7 @@ from palio.node.settings import NodeSettings
 from palio.server.store_config import StoreTable
 from palio.store import Batch, Committer, Store
 from palio.store.committer import Figures
+from palio.store.errors import NewerStoreError
 
 _TAIL_BYTES = 1 << 30
 
@@ -41,7 +43,7 @@ class Storage:
 
     def node(self, settings: NodeSettings, now: int) -> Node:
         """The node as it was when it was last written to disk."""
-        known = [records.decode(*each) for each in self.store.records()]
+        known = [self._decoded(*each) for each in self.store.records()]
         self.parties = [str(key[1]) for key, _ in known if key[0] == "party"]
         begin = max(tail_from(known, settings.incarnation), self.store.first)
         tail: list[tuple[int, bytes]] = []
@@ -49,6 +51,15 @@ class Storage:
             tail += self.store.read(begin, self.store.next, _TAIL_BYTES)
             begin = tail[-1][0] + 1
         return Node(settings, known, now, tail, self.store.first)
+
+    def _decoded(self, key: bytes, value: bytes) -> Record:
+        try:
+            return records.decode(key, value)
+        except DecodeError as error:
+            raise NewerStoreError(
+                f"{self.store.path}: the record {records.describe(key)} cannot be read ({error}); "
+                "was it written by a newer Palio? Use that one, or restore a backup"
+            ) from error
 
     def start(self, give: Callable[[Input], None], failed: Callable[[PalioError], None]) -> None:
         """Begin to write."""

@@ -13,6 +13,7 @@ from palio.link.ports import Event
 from palio.link.session import Session
 from palio.model import Filter, Pattern
 from palio.node.node import Node
+from palio.node.publications import Publications
 from palio.node.requests import Requests
 from palio.node.seen import Seen
 from palio.node.waves import Asked, Passed, Waves
@@ -266,13 +267,13 @@ def _wave_waits_for_the_lost(_right: _Right) -> _Right:
     return lambda _waves, _peer, _is_void=None: []
 
 
-@BUGS.plant(Node, "_publish", ("ce", "hs", "as", "aa", "nf"))
+@BUGS.plant(Publications, "publish", ("ce", "hs", "as", "aa", "nf"))
 def _number_given_twice(right: _Right) -> _Right:
     """Every second publication has the number of the one before."""
 
-    def publish(node: Node, *given: Any) -> None:
-        right(node, *given)
-        node.publishing.count &= ~1
+    def publish(publications: Publications, *given: Any) -> None:
+        right(publications, *given)
+        publications._node.publishing.count &= ~1
 
     return publish
 

@@ -71,6 +71,8 @@ class Committer(Generic[Token]):
         self._changed = threading.Condition()
         self._is_closing = False
         self._has_failed = False
+        self._patience = 0.0
+        """Seconds to wait for room, while there is none."""
         self._unsynced: tuple[Token, float] | None = None
         """The last batch that is written and not synced, and since when there are such."""
         self._reads: deque[tuple[int, int, int, Callable[[Entries], None]]] = deque()
@@ -139,14 +141,17 @@ class Committer(Generic[Token]):
 
     def _sync_soon(self) -> None:
         """Sync what is only written, if there is nothing better to do or it has waited for long."""
-        if self._unsynced is None or self._has_failed:
-            return
-        token, since = self._unsynced
-        if not self._waiting or time.monotonic() - since > _LONGEST_UNSYNCED:
+        while self._unsynced is not None and not self._has_failed:
+            token, since = self._unsynced
+            if self._waiting and time.monotonic() - since <= _LONGEST_UNSYNCED:
+                return
             try:
                 self._store.commit([Batch()], then_tidy=False)
             except FullStoreError:
-                return  # with the next commit, when there is room
+                self._be_patient()
+                if self._waiting:
+                    return  # the next commit will do it
+                continue
             self._tell(token, is_synced=True)
 
     def _fail(self, error: PalioError) -> None:
@@ -162,24 +167,23 @@ class Committer(Generic[Token]):
 
     def _commit(self) -> None:
         """One commit of what waits, as often as it takes."""
-        patience = 0.0
         while not self._has_failed:
             batches, token, size = self._take()
             begin = time.perf_counter()
             try:
                 self._store.commit(batches, then_tidy=False)
             except FullStoreError:
-                self._be_patient(patience)
-                patience = min(max(patience * 2, _FIRST_PATIENCE), _LONGEST_PATIENCE)
+                self._be_patient()
                 continue
             self._count(len(batches), size, time.perf_counter() - begin)
-            if patience:
-                self._full(False)
             self._tell(token, is_synced=any(each.is_synced for each in batches))
             self._store.tidy()
             return
 
     def _tell(self, token: Token, *, is_synced: bool) -> None:
+        if self._patience:
+            self._patience = 0.0
+            self._full(False)
         if is_synced:
             self._unsynced = None
         else:
@@ -199,11 +203,13 @@ class Committer(Generic[Token]):
                 last = token
         return batches, last, total
 
-    def _be_patient(self, patience: float) -> None:
+    def _be_patient(self) -> None:
+        """There was no room: tell so, once, and wait for a while, longer each time."""
         self.figures.full += 1
-        if not patience:
+        if not self._patience:
             self._full(True)
-        end = time.monotonic() + max(patience, _FIRST_PATIENCE)
+        self._patience = min(self._patience * 2 or _FIRST_PATIENCE, _LONGEST_PATIENCE)
+        end = time.monotonic() + self._patience
         with self._changed:
             while not self._has_failed and (left := end - time.monotonic()) > 0:
                 self._changed.wait(left)

@@ -82,10 +82,12 @@ def sweep(connection: apsw.Connection, first: int) -> bool:
         if size > _SWEEP_BYTES:
             break
         size += length
-        end = position + 1
+        end = max(position + 1, end or 0)  # pages that are damaged may have them out of order
     if end is None:
         return True
     connection.execute("DELETE FROM log WHERE position < ?", (end,))
+    if not connection.changes():  # rows that are seen and cannot be found: it would never end
+        raise apsw.CorruptError("the log's pages are malformed: entries are not where they should be")
     return False
 
 
@@ -95,5 +97,5 @@ def is_vacuum_due(pages: int, free_pages: int) -> bool:
 
 
 def vacuum(connection: apsw.Connection) -> None:
-    """Give some free pages back to the file system."""
+    """Give some free pages back to the file system, within a transaction."""
     connection.execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
