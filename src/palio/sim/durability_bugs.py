@@ -13,6 +13,7 @@ from palio.node.logs import Logs
 from palio.node.node import Node
 from palio.node.party_log import Letter, PartyLog
 from palio.node.ports import Acknowledged, Output
+from palio.node.publications import Publications
 from palio.node.reading import Reading
 from palio.node.recent import RecentEntry
 from palio.sim.bugs import Bugs
@@ -50,10 +51,10 @@ def _answers_overtake(right: _Right) -> _Right:
     return due
 
 
-@BUGS.plant(Node, "_check_space", _ALL, _DISKS)
+@BUGS.plant(Publications, "_check_space", _ALL, _DISKS)
 def _full_disk_ignored(_right: _Right) -> _Right:
     """Publications are taken though there is no room on the disk."""
-    return lambda _node: None
+    return lambda _publications: None
 
 
 @BUGS.plant(Keys, "restore", _ALL, _CRASHES)
@@ -78,7 +79,9 @@ def _noted_before_it_is_written(right: _Right) -> _Right:
     def acknowledge(reader: Reading, party: str, number: int, name: int) -> None:
         emit = reader._emit
         node: Node = emit.__self__  # type: ignore[attr-defined]
-        reader._emit = lambda output: (node._at_once if isinstance(output, Acknowledged) else node._outputs).append(output)
+        reader._emit = lambda output: (node._at_once if isinstance(output, Acknowledged) else node._outputs).append(
+            output
+        )
         right(reader, party, number, name)
         reader._emit = emit
 
@@ -157,7 +160,7 @@ def _marked_up_to_the_last_but_one(right: _Right) -> _Right:
 
 
 @BUGS.plant(PartyLog, "credit", _ALL)
-def _window_ignored(_right: _Right) -> _Right:
+def _window_of_a_reader_ignored(_right: _Right) -> _Right:
     """Parties are sent everything at once."""
     return lambda log, _most: 0 if log.reading is None or log.is_fetching or log.is_blocked else 1 << 30
 

@@ -182,7 +182,9 @@ class Durable:
         match step.do:
             case "attach":
                 if server in cluster.nodes:
-                    self._attach(step.party, step.keep or Keep(), remembers=step.remembers, pace=step.pace, where=server)
+                    self._attach(
+                        step.party, step.keep or Keep(), remembers=step.remembers, pace=step.pace, where=server
+                    )
             case "detach":
                 detach = cluster.readers.detach(step.party)
                 if detach is not None and server in cluster.nodes:

@@ -134,7 +134,9 @@ class Player:
         full = Random(f"{self.history.seed} room").choice(_ROOMS)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window, full=full)
         history = self.history
-        settings = NodeSettings(server, architecture_of(history.architecture, server), self._life(server), links)._replace(
+        settings = NodeSettings(
+            server, architecture_of(history.architecture, server), self._life(server), links
+        )._replace(
             gateways=self._gateways(server),
             durable=history.durable,
             log=self._log_settings(),

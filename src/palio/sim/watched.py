@@ -84,7 +84,9 @@ class WatchedNode(LoggedNode):
         """What is delivered is worth something, not too old, and within the window of whoever gets it."""
         envelope = None if notification is None else notification.envelope
         if envelope is not None and envelope.expires is not None and envelope.expires <= date_of(self._now):
-            raise InternalError(f"{party} is sent {envelope.id} at {self._now}, which has expired at {envelope.expires}")
+            raise InternalError(
+                f"{party} is sent {envelope.id} at {self._now}, which has expired at {envelope.expires}"
+            )
         if number is None:
             return
         log, facts = self.logs.of(party), self._book.logs.get(party)
