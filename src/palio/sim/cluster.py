@@ -172,10 +172,8 @@ class Cluster:
                     self.sequences.append(SequenceDelivery(now, server, party, pattern, notifications))
             case Persist() | Fetch():
                 self._use_disk(server, output)
-            case Position():
-                self._position(server, output)
-            case Acknowledged():
-                self.readers.noted_for_good(output)
+            case Position() | Acknowledged():
+                self._tell_reader(server, output)
             case Outlook(party, subject, is_good):
                 self.outlooks[party, subject] = is_good
             case Reply():
@@ -210,8 +208,11 @@ class Cluster:
         if self.nodes.get(server) is node:
             self.give(server, (fetched,))
 
-    def _position(self, server: str, told: Position) -> None:
+    def _tell_reader(self, server: str, told: Position | Acknowledged) -> None:
         """A party that remembers what it has got acknowledges that when it hears that the log is the same."""
+        if isinstance(told, Acknowledged):
+            self.readers.noted_for_good(told)
+            return
         self.readers.position(told)
         last = told.first - 1
         if told.party in self.readers and last == self.readers[told.party].last > self.readers[told.party].acknowledged:
@@ -290,7 +291,8 @@ class Cluster:
         """Whether a node was to be woken and does not want to be any more, or only later."""
         if action != self._wake:
             return False
-        server, node, planned = given
+        server, planned = given[0], given[2]
+        node: Node = given[1]
         if self.nodes.get(server) is not node or self._wakes.get(server) != planned:
             return True
         if node.deadline is not None and self._due(server, node.deadline) <= planned:

@@ -238,16 +238,16 @@ class Book:
             item = items[value.delivery] if value.delivery < len(items) else LOST
             if value.frame != item.frame and item is not LOST and item.position not in self.damaged:
                 self._problem(f"the dead letter {letter} of {party} is not what delivery {value.delivery} was")
-        wishes = [each.operation for each in inputs
-                  if isinstance(each, Request) and each.party == party and isinstance(each.operation, Letters)]  # fmt: skip
-        wanted = {letter: wish.action for wish in wishes for letter in wish.letters}
+        asked = [each.operation for each in inputs if isinstance(each, Request) and each.party == party]
+        wanted = [(letter, wish.action) for wish in asked if isinstance(wish, Letters) for letter in wish.letters]
         frames_again = [item.frame for item in added]
         forgotten = 0
         for letter in gone:
             frame = letters.pop(letter).frame if letter in letters else b""
-            if letter not in wanted:
+            actions = [action for known, action in wanted if known == letter]
+            if not actions:
                 forgotten += 1
-            elif wanted[letter] == "requeue" and frame and frame not in frames_again:
+            elif actions == ["requeue"] and frame and frame not in frames_again:
                 self._problem(f"the dead letter {letter} of {party} is gone and not delivered again")
         if len(letters) > self.settings.letters:
             self._problem(f"{party} has {len(letters)} dead letters; there may be {self.settings.letters}")
@@ -333,12 +333,15 @@ class Book:
         self.first = max(self.first, trim)
 
     def _judge_sweep(self, records: Iterable[Record], now: int) -> None:
-        """If all is acknowledged and nothing is retained, a sweep leaves nothing from before the one before it."""
+        """If nothing is retained, a sweep leaves nothing that is before an earlier one and before all that is needed."""
         known: list[Any] = [key[1] for key, value in records if key[0] == "sweep" and value is not None]
         swept = [position for position in known if position not in self._sweeps]
-        earlier = [position for position, time in self._sweeps.items() if time < now]
-        is_done = all(facts.done == facts.length for facts in self.logs.values())
-        if swept and earlier and is_done and not self.settings.retention.age and self.first < max(earlier):
+        waiting = [
+            item for party, facts in self.logs.items() for item in self.items_of(party)[facts.done : facts.length]
+        ]
+        needed = min((item.position for item in waiting), default=self.next)
+        earlier = [position for position, time in self._sweeps.items() if time < now and position <= needed]
+        if swept and earlier and not self.settings.retention.age and self.first < max(earlier):
             self._problem(f"nobody needs entries before {max(earlier)}, and they are there from {self.first} on")
         self._sweeps |= dict.fromkeys(swept, now)
 
