@@ -194,7 +194,7 @@ class Keeping:
             for changed in dict.fromkeys([*found, *known]) if known is not found else ():
                 self.journal.put(changed, known.get(changed))
             self.journal.put(("life",), life)
-        node.logs.keep_found(is_salvaged=known is not found)
+        node.logs.keep_found(now, is_salvaged=known is not found)
         node.keys.restore((key[1], key[2], value) for key, value in known.items() if key[0] == "key")
         node.reading.begin(now)
 

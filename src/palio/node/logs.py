@@ -421,9 +421,11 @@ class Logs:
             log.identity = self._last[1]
             self._renamed.append(log)
 
-    def keep_found(self, *, is_salvaged: bool) -> None:
+    def keep_found(self, now: int, *, is_salvaged: bool) -> None:
         """What was found out when a node was made is kept: logs that have other names, and how long all are."""
         renamed, self._renamed = self._renamed, []
+        if renamed:
+            self._sweep(now)  # who starts the next time need not look at what is damaged
         for log in renamed:
             self._keep_log(log)
             self._journal.put(("logs",), self._last)

@@ -333,7 +333,7 @@ class Book:
         self.first = max(self.first, trim)
 
     def _judge_sweep(self, records: Iterable[Record], now: int) -> None:
-        """If nothing is retained, a sweep leaves nothing that is before an earlier one and before all that is needed."""
+        """If nothing is retained, a sweep leaves nothing that is before an earlier one and all that is needed."""
         known: list[Any] = [key[1] for key, value in records if key[0] == "sweep" and value is not None]
         swept = [position for position in known if position not in self._sweeps]
         waiting = [

@@ -101,6 +101,8 @@ def _words(step: Step) -> str:
             more = [f"by {step.time} for all that it handles"]
         case "clock":
             more = [f"is off by {step.time:+} and runs at {step.rate}%"]
+        case "attach":
+            more = ["and remembers what it has got"] if step.remembers else []
         case "doom":
             more = ["at", *([f"number {step.nth} of"] if step.nth > 1 else []), str(step.effect)]
     return " ".join([str(step), *more])

@@ -11,6 +11,7 @@ from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.history import History, Step
 from palio.sim.hybrid import NETWORKS
+from palio.sim.player import WISHES
 
 _TEXTS: dict[str, type[Filter | Pattern | Advertisement | Notification]] = {
     "subscribe": Pattern,
@@ -28,7 +29,10 @@ _TEXTS: dict[str, type[Filter | Pattern | Advertisement | Notification]] = {
 _BETWEEN_SERVERS = ("connect", "disconnect", "give-up", "cut")
 _LIVES = ("crash", "lose", "tear", "doom", "restart")
 _TROUBLES = ("pause", "resume", "slow", "clock", "full", "room", "fail", "crowd", "thin")
-_OF_A_SERVER = (*_LIVES, *_TROUBLES, *_BETWEEN_SERVERS, *_TEXTS, "leave")
+_OF_DURABLE_PARTIES = ("attach", "detach", "acknowledge", *WISHES)
+_OF_DISKS = ("power", "scarce", "flip", "spoil", "copy", "put-back")
+_WITH_LOGS = (*_OF_DURABLE_PARTIES, *_OF_DISKS)
+_OF_A_SERVER = (*_LIVES, *_TROUBLES, *_BETWEEN_SERVERS, *_TEXTS, *_WITH_LOGS, "leave")
 
 
 def write(history: History, folder: Path, name: str) -> Path:
@@ -65,8 +69,12 @@ def _problem(history: History) -> str:
         return f"servers: with {len(kinds)} networks each name begins with one of {', '.join(networks)}"
     if not history.servers or len(set(history.servers)) < len(history.servers):
         return "servers: name at least one, and each once"
+    if history.logs is not None and not history.durable:
+        return "logs: only servers with disks have some; durable has to be true"
     for number, step in enumerate(history.steps):
         problem = _problem_of_step(step, history.servers)
+        if not problem and step.do in _WITH_LOGS and history.logs is None:
+            problem = f"do: {step.do} needs logs, which this history does not have"
         if problem:
             return f"steps[{number}]: {problem}"
     return ""
@@ -80,8 +88,10 @@ def _problem_of_step(step: Step, servers: tuple[str, ...]) -> str:
     if step.do in _BETWEEN_SERVERS and (step.peer not in servers or step.peer == step.server):
         return f"peer: {brief(step.peer)} is none of the other servers"
     kind = _TEXTS.get(step.do)
-    if step.do == "leave" and not step.party:
+    if step.do in ("leave", *_OF_DURABLE_PARTIES) and not step.party:
         return "party: somebody has to do it"
+    if min(step.nth, step.pace + 1, step.expires + 1, step.number + 1) < 1:
+        return "nth, pace, expires, number: less than there may be"
     return _problem_of_trouble(step, servers) if kind is None else _problem_of_request(step, kind)
 
 
