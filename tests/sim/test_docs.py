@@ -11,7 +11,7 @@ from palio.sim.doom import Effect
 from palio.sim.generate import FAULTS, generate
 from palio.sim.history import Deed
 from palio.sim.planted import PLANTED
-from palio.sim.player import OPERATIONS, Player
+from palio.sim.player import OPERATIONS, WISHES, Player
 from palio.sim.record import Epoch
 from palio.sim.suites import USUAL
 
@@ -35,7 +35,7 @@ def test_all_kinds_of_faults_are_told() -> None:
 
 
 def test_all_that_may_befall_a_server_is_told() -> None:
-    of_parties = {*OPERATIONS}
+    of_parties = {*OPERATIONS, *WISHES, "attach", "detach", "acknowledge"}
     of_the_network = {"connect", "disconnect", "weather", "cut", "part", "join", "settle"}
     assert {row[0] for row in table("step")[1:]} == {*get_args(Deed)} - of_parties - of_the_network
     for effect in get_args(Effect):
@@ -68,7 +68,10 @@ def test_the_matrix_has_what_may_disturb() -> None:
         assert rests in ([], by_crashes, by_anything), check
 
 
-@pytest.mark.parametrize(("suite", "head"), [(USUAL, "bug"), ("merging", "bug of merging")])
+@pytest.mark.parametrize(
+    ("suite", "head"),
+    [(USUAL, "bug"), ("merging", "bug of merging"), ("durability", "bug of durable parties")],
+)
 def test_all_planted_bugs_are_told(suite: str, head: str) -> None:
     told = table(head)[1:]
     assert told == [
