@@ -440,6 +440,9 @@ class Logs:
         log.letters = dict(sorted(log.letters.items()))
         if cursor is not None:
             log.restore(cursor)
+        else:  # it is new, or that was lost; then what is gone was done with
+            log.done = log.first
+            log.dropped = log.drop(log.bound())
         if cursor is None or log.high < 0:
             log.high = log.next  # it was reading when the server died
         log.high = min(log.high, log.next)

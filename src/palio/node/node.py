@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from palio.codec import frames, msgpack
+from palio.codec.frames import Options
 from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.ports import Down, Event, Received, Refused, Up
-from palio.model import Mode, Notification
+from palio.model import Notification
 from palio.node import ports
 from palio.node.acceptances import Acceptances
-from palio.node.admission import FullDiskError, NoStoreError, NotAdvertisedError, NotAllowedError
+from palio.node.admission import NotAllowedError
 from palio.node.delegation import Delegating
 from palio.node.hybrid import date_of
 from palio.node.journal import Journal, Record
@@ -43,6 +43,7 @@ from palio.node.ports import (
     Rest,
     Send,
 )
+from palio.node.publications import Publications
 from palio.node.publishing import Publishing
 from palio.node.reading import Reading
 from palio.node.requests import Requests
@@ -96,6 +97,7 @@ class Node:
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
         self.publishing = Publishing(settings, self.router)
+        self.publications = Publications(self, is_durable=settings.durable)
         self.requests = Requests(self, self._keeping)
         self.seen = Seen(settings.server, settings.incarnation)
         self.waves: Waves[Asked | Passed] = Waves()
@@ -109,7 +111,7 @@ class Node:
         """What does not wait: it is for the driver alone."""
         self._is_pressing = False
         """Whether somebody waits until what has changed is on disk."""
-        self._has_room = self._has_space = True
+        self._has_room = True
         self.expired = 0
         """Notifications that were worth nothing any more when they came."""
         self._token = 0
@@ -201,12 +203,38 @@ class Node:
     def _emit(self, output: Output) -> None:
         (self._at_once if isinstance(output, Fetch) else self._outputs).append(output)
 
-    def _answer(self, answer: AcceptedUpTo | Reply) -> None:
+    # -- for the parts of a node ---------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> int:
+        """The time, in microseconds."""
+        return self._now
+
+    def press(self) -> None:
+        """Somebody waits until what has changed is on disk."""
+        self._is_pressing = True
+
+    def tell_first(self) -> None:
+        """Tell neighbours what they have to know before the next notification comes."""
+        if self._has_news:
+            self._tell()
+
+    def forward(self, message: messages.Publish, *, to_parties: bool = True) -> None:
+        """Send a publication of a party on its way; to parties only if they have not got it in another way."""
+        self._forward(message, None, to_parties=to_parties)
+
+    def give_back(self, block: PublishBlock) -> None:
+        """There was too much in a block: give this again."""
+        self._at_once.append(Rest(block))
+
+    def answer(self, answer: AcceptedUpTo | Reply) -> None:
         """Tell a publisher something, as soon as it holds."""
         if self._keeping is None:
             self._outputs.append(answer)
         else:
             self._acceptances.add(answer)
+
+    # -- what comes in -------------------------------------------------------------------------------------------------
 
     def _take(self, given: Input) -> None:
         if isinstance(given, FromPeer):
@@ -218,7 +246,7 @@ class Node:
             if events:
                 self._happened(events)
         elif isinstance(given, PublishBlock):
-            self._publish_block(given)
+            self.publications.take_block(given)
         elif isinstance(given, Request):
             self._is_pressing = True
             self._request(given)
@@ -228,16 +256,16 @@ class Node:
     def _take_other(self, given: Input) -> None:
         match given:
             case ports.PublishWith():
-                self._publish_with(given)
+                self.publications.take_with(given)
             case ports.Persisted(token, is_synced):
                 self._persisted(token, is_synced=is_synced)
             case ports.Fetched(token, entries):
                 self.reading.fetched(token, entries, self._now)
             case ports.Room(is_there):
                 self._has_room = is_there
-                self.links.room(self._now, is_there=is_there and self._has_space)
+                self.links.room(self._now, is_there=is_there and self.publications.has_space)
             case ports.Space(is_there):
-                self._has_space = is_there
+                self.publications.has_space = is_there
                 self.logs.press(is_pressed=not is_there)
                 self.links.room(self._now, is_there=is_there and self._has_room)
             case ports.Archived(position):
@@ -286,9 +314,7 @@ class Node:
             self._check_right(request.by, party)
         match operation:
             case ports.Publish(notification, trace):
-                self._check_space()
-                options = frames.Options() if trace is None else frames.Options(trace=str(trace))
-                self._publish(party, notification, options)
+                self.publications.publish(party, notification, Options(trace=None if trace is None else str(trace)))
                 return False
             case ports.Replay():
                 self.reading.replay(party, operation)
@@ -302,78 +328,6 @@ class Node:
     def _check_right(self, actor: str, party: str) -> None:
         if party not in self.settings.may_act_for.get(actor, ()):
             raise NotAllowedError(f"{brief(actor)} may not act for {brief(party)}")
-
-    def _check_space(self) -> None:
-        if not self._has_space:
-            raise FullDiskError("there is no room on the server's disk; it goes on delivering what it has")
-
-    def _mode(self, wish: Mode | None) -> Mode:
-        """What acceptance is going to promise."""
-        if self._keeping is None:
-            if wish not in (None, Mode.MEMORY):
-                raise NoStoreError(f"mode: {wish.value}; this server has no store, and offers memory only")
-            return Mode.MEMORY
-        mode = self.settings.mode if wish is None else wish
-        self._is_pressing |= mode is Mode.SYNCED
-        return mode
-
-    def _publish(self, party: str, notification: Notification, options: frames.Options) -> None:
-        if self.settings.guard and not self.router.announces(party, notification):
-            raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
-        if options.key is not None and not self.keys.is_new(party, options.key, self._now):
-            return
-        try:
-            message = self.publishing.accept(party, notification, self._now, options)
-        except PalioError:
-            if options.key is not None:
-                self.keys.take_back(party, options.key)
-            raise
-        self._forward(message, None)
-
-    def _publish_with(self, given: ports.PublishWith) -> None:
-        """The same as a block of one."""
-        number, packed, document = frames.published_with(given.content)
-        mode = Mode.MEMORY
-        try:
-            self._check_space()
-            options = frames.options_of(packed)
-            mode = self._mode(options.mode or given.mode)
-            notification = msgpack.decode(Notification, document, self.settings.limits)
-            self._publish(given.party, notification, options)
-        except PalioError as error:
-            self._answer(Reply(given.party, number, error.with_traceback(None), given.source))
-        if number:
-            self._answer(AcceptedUpTo(given.party, number, mode, given.source))
-
-    def _publish_block(self, block: PublishBlock) -> None:
-        """The same as publishing one after the other."""
-        if self.settings.guard or not self._has_space:
-            self._publish_one_by_one(block)
-            return
-        if self._has_news:
-            self._tell()
-        done, elsewhere, rest = self.publishing.accept_block(block, self._now, is_logged=self.settings.log.everything)
-        self.logs.deliver_block(done, self._now)
-        for message in elsewhere:
-            self._forward(message, None, to_parties=False)
-        for number, problem in done.refused:
-            self._answer(Reply(block.party, number, problem, block.source))
-        if done.last_number:
-            self._answer(AcceptedUpTo(block.party, done.last_number, self._mode(block.mode), block.source))
-        if rest is not None:
-            self._at_once.append(Rest(rest))
-
-    def _publish_one_by_one(self, block: PublishBlock) -> None:
-        last = 0
-        for number, body in frames.publications_of(block.frames):
-            last = max(last, number)
-            try:
-                self._check_space()
-                self._publish(block.party, msgpack.decode(Notification, body, self.settings.limits), frames.Options())
-            except PalioError as error:
-                self._answer(Reply(block.party, number, error.with_traceback(None), block.source))
-        if last:
-            self._answer(AcceptedUpTo(block.party, last, self._mode(block.mode), block.source))
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
@@ -526,8 +480,7 @@ class Node:
 
     def _forward(self, message: messages.Publish, source: str | None, *, to_parties: bool = True) -> None:
         """Send a notification to all who get it; to parties only if they have not got it in another way."""
-        if self._has_news:
-            self._tell()
+        self.tell_first()
         passed = self.router.admit(message, source)
         if passed is None:
             return

@@ -9,8 +9,8 @@ import msgspec
 
 from palio.codec.frames import Options
 from palio.model import Notification
-from palio.node.node import Node
 from palio.node.ports import PublishBlock, PublishWith
+from palio.node.publications import Publications
 from palio.node.publishing import Published, Publishing
 from palio.routing.board import Board, Dispatched
 from palio.routing.messages import Publish
@@ -80,17 +80,17 @@ def _trace_of_the_one_before(right: _Right) -> _Right:
     return accept
 
 
-@BUGS.plant(Node, "_publish_with", _ALL, _ANY)
+@BUGS.plant(Publications, "take_with", _ALL, _ANY)
 def _traced_goes_behind(right: _Right) -> _Right:
     """A publication with a trace is handled when the next one comes."""
-    waiting: dict[Node, PublishWith] = {}
+    waiting: dict[Publications, PublishWith] = {}
 
-    def publish_with(node: Node, given: PublishWith) -> None:
-        before = waiting.pop(node, None)
+    def take_with(publications: Publications, given: PublishWith) -> None:
+        before = waiting.pop(publications, None)
         if before is None:
-            waiting[node] = given
+            waiting[publications] = given
             return
-        right(node, given)
-        right(node, before)
+        right(publications, given)
+        right(publications, before)
 
-    return publish_with
+    return take_with

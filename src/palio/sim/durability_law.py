@@ -80,11 +80,11 @@ class DurabilityLaw:
         """A party has got everything from where on it reads; what it wanted once more was where it began to."""
         reader = self._player.cluster.readers[party]
         book = self._durable.books[self._player.parties[party].server]
+        if reader.since is None or (party, reader.reading) in self._durable.passing_over:
+            return
         for number in self._durable.wanted_again(party, reader.reading):
             if number not in reader.starts and number < facts.length:
                 yield f"{party} wanted delivery {number} once more, and has heard of {sorted(reader.starts)} only"
-        if reader.since is None or (party, reader.reading) in self._durable.passing_over:
-            return
         first, got = reader.since
         now = self._player.cluster.time(book.server)
         missing = [

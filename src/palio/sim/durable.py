@@ -61,7 +61,7 @@ class Durable:
         """In which connections parties have asked for deliveries once more, and the last that they had got."""
         self._wanted_again: dict[tuple[str, int | None], list[int]] = {}
         self.passing_over: set[tuple[str, int | None]] = set()
-        """Connections in which parties wanted only what is not older than a time."""
+        """Connections in which parties wanted only what is not older than a time, or several things one after another."""
         self._known: dict[str, set[str]] = {server: set() for server in player.history.servers}
         """Who had a log at a server when it was looked at."""
         self._left: set[str] = set()
@@ -263,9 +263,10 @@ class Durable:
                 self.parties.pop(party, None)
                 self._left.add(party)
             case ports.Replay() if party in readers:
+                connection = party, readers[party].reading
+                if step.wish == "since" or readers[party].reading in [known for known, _ in self._asked_in.values()]:
+                    self.passing_over.add(connection)
                 self._asked_in[key] = readers[party].reading, readers[party].last
-                if step.wish == "since":
-                    self.passing_over.add((party, readers[party].reading))
             case ports.Letters("requeue", letters) if facts is not None:
                 for letter in letters:
                     if letter in facts.letters:
@@ -290,6 +291,7 @@ class Durable:
                     continue
                 self._lent[party] = self._player.parties[party].changes[-1]
                 self._player.parties[party].forget(self._player.moment)
+                self._player.epoch.is_busy = True
                 self._cluster.readers.leave(party)
                 self.parties.pop(party, None)
             self._known[server] = set(book.logs)

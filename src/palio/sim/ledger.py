@@ -112,6 +112,8 @@ class Book:
         self._sweeps: dict[int, int] = {}
         self.lost: set[tuple[str, object]] = set()
         """What was in a party's log, and is not any more because of damage."""
+        self.is_marred = False
+        """Whether records were ever damaged: of what is retained, some may not be found."""
         self.is_spoiled = False
         """Whether records were damaged since the server started last."""
 
@@ -169,7 +171,7 @@ class Book:
             if isinstance(each, Request) and isinstance(each.operation, Replay) and each.party in self.logs:
                 wish, key = each.operation, (each.party, each.number)
                 self.gone[key] = self._must_refuse(each.party, wish) if len(inputs) == 1 else None
-                if len(inputs) == 1 and wish.since is None and LOST not in self.items_of(each.party):
+                if self.gone[key] is not None and wish.since is None:
                     self.starts[key] = wish.first if wish.first >= 0 else self._last_from(each.party, wish.last)
 
     def _last_from(self, party: str, count: int) -> int:
@@ -181,7 +183,7 @@ class Book:
         facts = self.logs[party]
         items = self.items_of(party)[: facts.length]
         gone = [number for number, item in enumerate(items) if item.position < self.first]
-        if LOST in items or facts.reading is None:
+        if LOST in items or facts.reading is None or self.is_marred:
             return None
         if wish.since is not None:
             since = microseconds_of(wish.since)
@@ -189,7 +191,7 @@ class Book:
             if any(items[number].time >= since for number in gone):
                 return True
             return None if gone and (not left or since <= left[0]) else False
-        return wish.first in gone if wish.first >= 0 and wish.first <= len(items) else None
+        return None if wish.first > len(items) else wish.first in gone
 
     def _note_logs(self, inputs: tuple[Input, ...], known: Mapping[Any, Any], now: int) -> None:
         """Logs begin, end, and become others."""
@@ -430,6 +432,7 @@ class Book:
                 self._give_in(facts, log)
         if self.is_spoiled:
             self._sweeps.clear()
+            self.is_marred = True
 
     def _give_in(self, facts: LogFacts, log: PartyLog) -> None:
         """After damage, what a server still knows counts."""

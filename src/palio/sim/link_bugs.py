@@ -12,10 +12,11 @@ from palio.link.links import Links
 from palio.link.ports import Event
 from palio.link.session import Session
 from palio.model import Filter, Pattern
-from palio.node.node import Node, _Asked, _Passed
+from palio.node.node import Node
+from palio.node.publications import Publications
 from palio.node.requests import Requests
 from palio.node.seen import Seen
-from palio.node.waves import Waves
+from palio.node.waves import Asked, Passed, Waves
 from palio.routing import messages
 from palio.routing.membership import Membership
 from palio.routing.messages import Members, Message
@@ -237,8 +238,8 @@ def _first_answer_counts(right: _Right) -> _Right:
 def _wave_not_passed_on(right: _Right) -> _Right:
     """A neighbour's wave is answered at once, before it has gone any further."""
 
-    def spread(node: Node, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
-        if isinstance(waiting, _Passed):
+    def spread(node: Node, waiting: Asked | Passed, source: str | None, origin: str) -> None:
+        if isinstance(waiting, Passed):
             node._come_back([waiting])
         else:
             right(node, waiting, source, origin)
@@ -250,7 +251,7 @@ def _wave_not_passed_on(right: _Right) -> _Right:
 def _wave_overtakes(right: _Right) -> _Right:
     """A wave goes out before what it is to follow."""
 
-    def spread(node: Node, waiting: _Asked | _Passed, source: str | None, origin: str) -> None:
+    def spread(node: Node, waiting: Asked | Passed, source: str | None, origin: str) -> None:
         tell, node._tell = node._tell, lambda **_: None  # type: ignore[method-assign]
         try:
             right(node, waiting, source, origin)
@@ -266,13 +267,13 @@ def _wave_waits_for_the_lost(_right: _Right) -> _Right:
     return lambda _waves, _peer, _is_void=None: []
 
 
-@BUGS.plant(Node, "_publish", ("ce", "hs", "as", "aa", "nf"))
+@BUGS.plant(Publications, "publish", ("ce", "hs", "as", "aa", "nf"))
 def _number_given_twice(right: _Right) -> _Right:
     """Every second publication has the number of the one before."""
 
-    def publish(node: Node, *given: Any) -> None:
-        right(node, *given)
-        node.publishing.count &= ~1
+    def publish(publications: Publications, *given: Any) -> None:
+        right(publications, *given)
+        publications._node.publishing.count &= ~1
 
     return publish
 
