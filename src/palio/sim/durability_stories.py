@@ -166,11 +166,11 @@ class _DurabilityStory(_Story):
         draw = random.random()
         if self.dead and draw < 0.25:
             self.step("restart", server=self.dead.pop(0))
-        elif draw < 0.45:
+        elif draw < 0.4:
             self.step(random.choice(["full", "scarce", "room"]), server=server)
-        elif draw < 0.6:
+        elif draw < 0.5:
             self.step("flip", server=server, nth=random.randrange(1, 8))
-        elif draw < 0.66:
+        elif draw < 0.62:
             self.step("copy", server=server)
             self.copied.append(server)
         elif draw < 0.74 and self.copied:

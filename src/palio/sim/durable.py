@@ -83,7 +83,7 @@ class Durable:
         book.damaged = set(damaged)
         book.is_spoiled &= disk.is_other
         node = WatchedNode(book, settings, records, now, tail, first)
-        book.compare(node.logs, is_other=disk.is_other)
+        book.compare(node.logs, set(node.keys), is_other=disk.is_other)
         self._known[settings.server] = set(book.logs)
         return node
 

@@ -6,7 +6,7 @@ before; what a server has after it died is what it knew after the last turn that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -132,8 +132,8 @@ class Book:
 
     def is_new_key(self, party: str, key: str, now: int) -> bool:
         """Whether a publication counts; if so, its key is known from now on."""
-        since = self.keys.get((party, key))
-        if since is not None and since > now - self.settings.key_age:
+        self.keys = {known: since for known, since in self.keys.items() if since > now - self.settings.key_age}
+        if (party, key) in self.keys:
             return False
         self.keys[party, key] = now
         return True
@@ -409,8 +409,12 @@ class Book:
         self.entries = {position: known for position, known in self.entries.items() if position < self.next}
         self._sweeps = {position: time for position, time in self._sweeps.items() if position <= self.next}
 
-    def compare(self, found: Iterable[PartyLog], *, is_other: bool) -> None:
+    def compare(self, found: Iterable[PartyLog], keys: Collection[tuple[str, str]], *, is_other: bool) -> None:
         """A server has started: it knows of logs what it knew. If something was damaged, it need not know all."""
+        if self.is_spoiled:
+            self.keys = {key: since for key, since in self.keys.items() if key in keys}
+        elif self.keys.keys() - keys:
+            self._problem(f"the keys {sorted(self.keys.keys() - keys)} are not known after a start")
         logs = {log.name: log for log in found}
         is_damaged = self.is_spoiled or bool(self.damaged)
         for party in dict.fromkeys([*self.logs, *logs]):

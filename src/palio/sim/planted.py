@@ -10,6 +10,7 @@ from palio.sim import (
     block_bugs,
     delegation_bugs,
     disk_bugs,
+    durability_bugs,
     gateway_bugs,
     graph_bugs,
     link_bugs,
@@ -33,6 +34,7 @@ _MODULES = (
     pattern_bugs,
     delegation_bugs,
     merging_bugs,
+    durability_bugs,
 )
 PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
 """By name."""
