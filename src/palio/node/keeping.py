@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from palio.node.journal import Journal, Record
+from palio.node.party_log import all_sent
 from palio.node.watches import Watch
 from palio.routing.messages import Advertise, Control, Members, Message, Subscribe, begun
 from palio.routing.router import MONITORS, Profile
@@ -45,14 +46,16 @@ def tail_from(records: Collection[Record], incarnation: int) -> int:
 def salvaged(known: Mapping[tuple[Any, ...], Any], life: int) -> dict[tuple[Any, ...], Any]:
     """What counts in a new life of a server that has lost data.
 
-    Logs of parties are others from now on, because numbers may have been given that are not known here. Sequences
-    that were half found are given up.
+    Logs of parties are others from now on, because numbers may have been given that are not known here; and what they
+    hold may have been sent. Sequences that were half found are given up.
     """
     logs = {key[1]: value for key, value in known.items() if key[0] == "mail"}
     numbers = {number for number, _, _ in logs.values()}
     found = {key: value for key, value in known.items() if key[0] in _OWN and _has_log(key, logs, numbers)}
     for place, (party, (number, _, keep)) in enumerate(logs.items()):
         found["mail", party] = number, life + place, keep
+        if ("cursor", party) in known:
+            found["cursor", party] = all_sent(known["cursor", party])
     for key in known:
         if key[0] == "pattern" and isinstance(key[1], str) and key[1] != MONITORS:
             found[key] = Watch(key[1], key[2], 0).state()

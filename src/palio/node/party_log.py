@@ -254,3 +254,8 @@ class PartyLog:
         """Take back what was kept."""
         (self.done, self.done_size, self.dropped, self.expired, self.attempts, self.high, self.away, self.letter,
          self.forgotten) = cursor  # fmt: skip
+
+
+def all_sent(cursor: Sequence[Any]) -> tuple[Any, ...]:
+    """A cursor by which all deliveries may have been sent, whatever it says."""
+    return (*cursor[:5], -1, *cursor[6:])

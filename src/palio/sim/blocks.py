@@ -26,7 +26,6 @@ from palio.node.ports import (
     Rest,
 )
 
-
 _NO_OPTIONS = Options()
 _SOURCE = 1
 """The connection of all publications: their numbers are not those of requests."""
@@ -37,9 +36,7 @@ _Key = tuple[str, int]
 class Blocks:
     """Stands between a server and those who know single requests, answers and deliveries only."""
 
-    def __init__(
-        self, options: Mapping[_Key, Options] | None = None, promised: dict[_Key, Mode] | None = None
-    ) -> None:
+    def __init__(self, options: Mapping[_Key, Options] | None = None, promised: dict[_Key, Mode] | None = None) -> None:
         """Publications have the options that are known of them when they come, by party and number.
 
         What their acceptance has promised is noted likewise.

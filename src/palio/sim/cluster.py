@@ -38,7 +38,7 @@ from palio.sim.clock import Clock
 from palio.sim.disk import FIRST, Disk
 from palio.sim.network import Network
 from palio.sim.readers import Readers
-from palio.sim.scheduler import Scheduler
+from palio.sim.scheduler import Action, Scheduler
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -172,10 +172,8 @@ class Cluster:
                     self.sequences.append(SequenceDelivery(now, server, party, pattern, notifications))
             case Persist() | Fetch():
                 self._use_disk(server, output)
-            case Position():
-                self._position(server, output)
-            case Acknowledged():
-                self.readers.noted_for_good(output)
+            case Position() | Acknowledged():
+                self._tell_reader(server, output)
             case Outlook(party, subject, is_good):
                 self.outlooks[party, subject] = is_good
             case Reply():
@@ -210,15 +208,23 @@ class Cluster:
         if self.nodes.get(server) is node:
             self.give(server, (fetched,))
 
-    def _position(self, server: str, told: Position) -> None:
+    def _tell_reader(self, server: str, told: Position | Acknowledged) -> None:
         """A party that remembers what it has got acknowledges that when it hears that the log is the same."""
+        if isinstance(told, Acknowledged):
+            self.readers.noted_for_good(told)
+            return
         self.readers.position(told)
         last = told.first - 1
         if told.party in self.readers and last == self.readers[told.party].last > self.readers[told.party].acknowledged:
             self._plan_acknowledgement(server, told.party, last, 0)
 
     def _fresh(
-        self, server: str, parties: tuple[str, ...], numbers: tuple[int, ...], readings: tuple[int, ...], content: object
+        self,
+        server: str,
+        parties: tuple[str, ...],
+        numbers: tuple[int, ...],
+        readings: tuple[int, ...],
+        content: object,
     ) -> tuple[str, ...]:
         """The parties that have not got this delivery before; all of them acknowledge it after a while."""
         fresh = []
@@ -264,7 +270,7 @@ class Cluster:
         deadline = node.deadline
         if deadline is None:
             return
-        time = self._clocks[server].when(deadline) if server in self._clocks else deadline
+        time = self._due(server, deadline)
         planned = self._wakes.get(server)
         if planned is None or time < planned:
             self._wakes[server] = time
@@ -281,9 +287,27 @@ class Cluster:
         else:
             self._plan(server, node)
 
+    def _is_void(self, action: Action, given: Any) -> bool:
+        """Whether a node was to be woken and does not want to be any more, or only later."""
+        if action != self._wake:
+            return False
+        server, planned = given[0], given[2]
+        node: Node = given[1]
+        if self.nodes.get(server) is not node or self._wakes.get(server) != planned:
+            return True
+        if node.deadline is not None and self._due(server, node.deadline) <= planned:
+            return False
+        del self._wakes[server]
+        self._plan(server, node)
+        return True
+
+    def _due(self, server: str, deadline: int) -> int:
+        """When a server's clock shows a time."""
+        return self._clocks[server].when(deadline) if server in self._clocks else deadline
+
     def settle(self, most: int = 1_000_000) -> bool:
         """Let everything come to rest; false if it does not after so many events."""
-        self.scheduler.run(most=most)
+        self.scheduler.run(most=most, is_void=self._is_void)
         return not len(self.scheduler)
 
 

@@ -6,15 +6,16 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from palio.model import Mode
-from palio.node import keeping, reading
+from palio.node import entries, keeping, reading
 from palio.node.acceptances import Acceptances
+from palio.node.entries import Entry
 from palio.node.keys import Keys
 from palio.node.logs import Logs
 from palio.node.node import Node
 from palio.node.party_log import Letter, PartyLog
 from palio.node.ports import Acknowledged, Output
+from palio.node.publications import Publications
 from palio.node.reading import Reading
-from palio.node.recent import RecentEntry
 from palio.sim.bugs import Bugs
 
 BUGS = Bugs("durability")
@@ -50,10 +51,10 @@ def _answers_overtake(right: _Right) -> _Right:
     return due
 
 
-@BUGS.plant(Node, "_check_space", _ALL, _DISKS)
+@BUGS.plant(Publications, "_check_space", _ALL, _DISKS)
 def _full_disk_ignored(_right: _Right) -> _Right:
     """Publications are taken though there is no room on the disk."""
-    return lambda _node: None
+    return lambda _publications: None
 
 
 @BUGS.plant(Keys, "restore", _ALL, _CRASHES)
@@ -78,7 +79,11 @@ def _noted_before_it_is_written(right: _Right) -> _Right:
     def acknowledge(reader: Reading, party: str, number: int, name: int) -> None:
         emit = reader._emit
         node: Node = emit.__self__  # type: ignore[attr-defined]
-        reader._emit = lambda output: (node._at_once if isinstance(output, Acknowledged) else node._outputs).append(output)
+
+        def at_once(output: Output) -> None:
+            (node._at_once if isinstance(output, Acknowledged) else node._outputs).append(output)
+
+        reader._emit = at_once
         right(reader, party, number, name)
         reader._emit = emit
 
@@ -157,22 +162,20 @@ def _marked_up_to_the_last_but_one(right: _Right) -> _Right:
 
 
 @BUGS.plant(PartyLog, "credit", _ALL)
-def _window_ignored(_right: _Right) -> _Right:
+def _window_of_a_reader_ignored(_right: _Right) -> _Right:
     """Parties are sent everything at once."""
     return lambda log, _most: 0 if log.reading is None or log.is_fetching or log.is_blocked else 1 << 30
 
 
-@BUGS.plant(RecentEntry, "share", _ALL)
+@BUGS.plant(entries, "selected", _ALL, ("slow",))
 def _share_of_somebody_else(right: _Right) -> _Right:
-    """Who reads an entry gets what is for the first of its readers."""
+    """Who reads an entry gets as many deliveries as are for it, but the first ones of the entry."""
 
-    def share(entry: RecentEntry, reader: int) -> Any:
-        found, shares = right(entry, reader), entry.entry.head.shares
-        if found is None or len(shares) < 2 or shares[0].count != found.count:
-            return found
-        return type(found)(found.reader, found.first, found.count, shares[0].size, shares[0].selection)
+    def selected(entry: Entry, selection: bytes) -> Any:
+        count = sum(end - begin for begin, end in entries.ordinals(selection))
+        return right(entry, entries.select(range(count)))
 
-    return share
+    return selected
 
 
 @BUGS.plant(PartyLog, "begin_reading", _ALL)

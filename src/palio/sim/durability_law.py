@@ -14,7 +14,7 @@ from palio.node.node import Node
 from palio.node.party_log import PartyLog
 from palio.sim.cluster import found_on
 from palio.sim.durable import Durable
-from palio.sim.ledger import LOST, LogFacts
+from palio.sim.log_facts import LOST, LogFacts
 from palio.sim.player import Player
 from palio.sim.record import Epoch, Publication
 
@@ -40,7 +40,9 @@ class DurabilityLaw:
         server = self._player.parties[party].server
         if publication.expires is not None and publication.expires <= date_of(self._player.cluster.time(server)):
             return True
-        items = [each for (who, _), known in self._durable.books[server].items.items() if who == party for each in known]
+        items = [
+            each for (who, _), known in self._durable.books[server].items.items() if who == party for each in known
+        ]
         known = publication.id, publication.notification
         if (party, known) in self._durable.books[server].lost or any(item.content == known for item in items):
             return True

@@ -56,7 +56,9 @@ def _keep(random: Random) -> Keep:
         "attempts": random.randrange(1, 4),
         "window": random.randrange(1, 4),
     }
-    chosen = random.choice([[], ["count"], ["bytes"], ["age"], ["lease"], ["attempts"], ["window"], ["count", "window"]])
+    chosen = random.choice(
+        [[], ["count"], ["bytes"], ["age"], ["lease"], ["attempts"], ["window"], ["count", "window"]]
+    )
     return msgspec.structs.replace(nothing, **{name: kinds[name] for name in chosen})
 
 

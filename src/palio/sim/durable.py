@@ -1,9 +1,8 @@
-"""Durable parties and servers with disks in a run: who is there, what was promised, what is damaged, and what is left."""
+"""Durable parties and servers with disks in a run: who is there, what was promised, what is damaged or left."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +11,7 @@ from palio.model import Mode
 from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.admission import FullDiskError
+from palio.node.hybrid import date_of
 from palio.node.journal import Record
 from palio.node.logs import LogSettings
 from palio.node.node import Node, NodeSettings
@@ -61,7 +61,7 @@ class Durable:
         """In which connections parties have asked for deliveries once more, and the last that they had got."""
         self._wanted_again: dict[tuple[str, int | None], list[int]] = {}
         self.passing_over: set[tuple[str, int | None]] = set()
-        """Connections in which parties wanted only what is not older than a time, or several things one after another."""
+        """Connections in which parties wanted only what is not older than a time, or several things in turn."""
         self._known: dict[str, set[str]] = {server: set() for server in player.history.servers}
         """Who had a log at a server when it was looked at."""
         self._left: set[str] = set()
@@ -147,8 +147,7 @@ class Durable:
         """What a publisher says of a publication."""
         expires = None
         if step.expires:
-            now = self._cluster.time(step.server)
-            expires = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=now + step.expires)
+            expires = date_of(self._cluster.time(step.server) + step.expires)
         return Options(None, expires, step.key or None, step.mode)
 
     def counts(self, key: _Key, step: Step) -> bool:
@@ -182,7 +181,9 @@ class Durable:
         match step.do:
             case "attach":
                 if server in cluster.nodes:
-                    self._attach(step.party, step.keep or Keep(), remembers=step.remembers, pace=step.pace, where=server)
+                    self._attach(
+                        step.party, step.keep or Keep(), remembers=step.remembers, pace=step.pace, where=server
+                    )
             case "detach":
                 detach = cluster.readers.detach(step.party)
                 if detach is not None and server in cluster.nodes:
@@ -233,8 +234,7 @@ class Durable:
     def tell_of_room(self, server: str, *, is_there: bool) -> None:
         """A running server notices whether there is room on its disk."""
         if server in self._cluster.nodes:
-            told = [ports.Space(is_there)]
-            self._cluster.give(server, told, lambda: self._full.__setitem__(server, not is_there))
+            self._cluster.give(server, [ports.Space(is_there)], lambda: self._full.update({server: not is_there}))
 
     def wish(self, step: Step) -> ports.Operation:
         """What a durable party asks for."""
@@ -242,10 +242,9 @@ class Durable:
         log = node.logs.of(party) if party in node.logs else None
         match step.do:
             case "replay" if step.wish == "since":
-                since = datetime.fromtimestamp(0, UTC) + timedelta(microseconds=step.number)
-                return ports.Replay(since=since)
+                return ports.Replay(since=date_of(max(0, self._cluster.time(step.server) - step.number)))
             case "replay":
-                return ports.Replay(**{step.wish: step.number})
+                return ports.Replay(step.number) if step.wish == "first" else ports.Replay(last=step.number)
             case "reject":
                 first = self._cluster.readers[party].acknowledged + 1 if party in self._cluster.readers else 0
                 return ports.Reject(first, "it makes no sense")

@@ -124,8 +124,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str = ""
     """By which a publication is known as one that was there before."""
     number: int = 0
-    """Of the first delivery that is wanted once more, or how many of the last are, or since when, from now on; how many
-    of those that it has got a party does not acknowledge yet."""
+    """Of the first delivery that is wanted once more; or how many of the last are; or for how long they have been
+    there. And how many of the last that it has got a party does not acknowledge yet."""
     wish: Wish = "first"
 
     def __str__(self) -> str:

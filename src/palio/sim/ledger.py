@@ -7,74 +7,19 @@ before; what a server has after it died is what it knew after the last turn that
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from palio.codec import frames
 from palio.node.hybrid import microseconds_of
 from palio.node.journal import Record
 from palio.node.logs import LogSettings
-from palio.node.party_log import Keep, Letter, PartyLog
+from palio.node.party_log import Keep, PartyLog
 from palio.node.ports import Acknowledge, Attach, Detach, Input, Leave, Letters, Persist, Replay, Request
+from palio.sim.log_facts import LOST, Item, LogFacts, State, item_of, places, read_entry
 
 TURN = ("turn",)
 """The record that says which turn of its server was written last."""
-
-
-class Item(NamedTuple):
-    """A delivery in a log."""
-
-    frame: bytes
-    position: int
-    """Of its entry."""
-    time: int
-    expires: int
-    """When it is worth nothing any more; zero: never."""
-    content: object
-    """Which notification it is."""
-
-
-LOST = Item(b"", -1, 0, 0, None)
-"""In the place of a delivery of which nothing is known any more."""
-
-
-class LogFacts(msgspec.Struct, frozen=True):
-    """What is known of a log."""
-
-    identity: int
-    number: int
-    """By which entries know it."""
-    keep: Keep
-    length: int = 0
-    done: int = 0
-    """Lower numbers need not be delivered any more: by what the server has written."""
-    acknowledged: int = 0
-    """Lower numbers have been acknowledged: by what the party has said."""
-    dropped: int = 0
-    expired: int = 0
-    fallen: frozenset[int] = frozenset()
-    """Deliveries that have fallen out."""
-    letters: Mapping[int, Letter] = {}
-    lettered: frozenset[int] = frozenset()
-    """Deliveries that have become dead letters."""
-    forgotten: int = 0
-    reading: int | None = None
-    reader: int | None = None
-    """The last connection, whether it is there or not."""
-    away: int | None = None
-    """Since when nobody reads."""
-
-
-class State(NamedTuple):
-    """What a server knows after a turn, by party; and keys of publications, with the times since when."""
-
-    logs: dict[str, LogFacts]
-    keys: dict[tuple[str, str], int]
-    first: int
-    """The position of the first entry that there is."""
-    next: int
-    """The position of the next one."""
 
 
 class Book:
@@ -177,7 +122,8 @@ class Book:
     def _last_from(self, party: str, count: int) -> int:
         """The number of the first of the last deliveries that there are."""
         items = self.items_of(party)[: self.logs[party].length]
-        return max([0, len(items) - count, *(number + 1 for number, item in enumerate(items) if item.position < self.first)])
+        gone = [number for number, item in enumerate(items) if item.position < self.first]
+        return max([0, len(items) - count, *(number + 1 for number in gone)])
 
     def _must_refuse(self, party: str, wish: Replay) -> bool | None:
         facts = self.logs[party]
@@ -238,7 +184,7 @@ class Book:
             if position != self.next:
                 self._problem(f"an entry at position {position} where {self.next} was to come")
             self.next = position + 1
-            time, expected, shares, content = _read_entry(data)
+            time, expected, shares, content = read_entry(data)
             if len(content) != expected:
                 self._problem(f"an entry of {expected} deliveries with {len(content)}")
             self.entries[position] = time, len(content), len(data)
@@ -248,11 +194,11 @@ class Book:
                     self._problem(f"an entry with deliveries of log {number}, which there is not")
                     continue
                 facts, items = self.logs[party], self.items_of(party)
-                mine = [content[place] for place in _places(selection)]
+                mine = [content[place] for place in places(selection)]
                 if first != facts.length or count != len(mine):
                     self._problem(f"deliveries {first} to {first + count - 1} of {party} where {facts.length} is next")
                 del items[facts.length :]
-                new = [_item(frame, position, time) for frame in mine]
+                new = [item_of(frame, position, time) for frame in mine]
                 items += new
                 added[party] = new
                 self.logs[party] = msgspec.structs.replace(facts, length=len(items))
@@ -292,16 +238,16 @@ class Book:
             item = items[value.delivery] if value.delivery < len(items) else LOST
             if value.frame != item.frame and item is not LOST and item.position not in self.damaged:
                 self._problem(f"the dead letter {letter} of {party} is not what delivery {value.delivery} was")
-        wishes = [each.operation for each in inputs
-                  if isinstance(each, Request) and each.party == party and isinstance(each.operation, Letters)]  # fmt: skip
-        wanted = {letter: wish.action for wish in wishes for letter in wish.letters}
+        asked = [each.operation for each in inputs if isinstance(each, Request) and each.party == party]
+        wanted = [(letter, wish.action) for wish in asked if isinstance(wish, Letters) for letter in wish.letters]
         frames_again = [item.frame for item in added]
         forgotten = 0
         for letter in gone:
             frame = letters.pop(letter).frame if letter in letters else b""
-            if letter not in wanted:
+            actions = [action for known, action in wanted if known == letter]
+            if not actions:
                 forgotten += 1
-            elif wanted[letter] == "requeue" and frame and frame not in frames_again:
+            elif actions == ["requeue"] and frame and frame not in frames_again:
                 self._problem(f"the dead letter {letter} of {party} is gone and not delivered again")
         if len(letters) > self.settings.letters:
             self._problem(f"{party} has {len(letters)} dead letters; there may be {self.settings.letters}")
@@ -323,7 +269,9 @@ class Book:
             told = dropped + expired - old.dropped - old.expired
             most = len(fallen) if facts.acknowledged <= max(old.acknowledged, old.done) else len(new)
             if not len(fallen) <= told <= most:
-                self._problem(f"of {party} {len(fallen)} deliveries fell out ({_text(fallen)}), and {told} were counted")
+                self._problem(
+                    f"of {party} {len(fallen)} deliveries fell out ({_text(fallen)}), and {told} were counted"
+                )
             self._judge_reasons(party, facts, sorted(new), (dropped - old.dropped, expired - old.expired), now)
             facts = msgspec.structs.replace(
                 facts, done=done, dropped=dropped, expired=expired, fallen=facts.fallen | fallen
@@ -345,7 +293,9 @@ class Book:
             sizes[item.position] = sizes.get(item.position, 0) + len(item.frame)
         return max(sizes.values(), default=0)
 
-    def _judge_reasons(self, party: str, facts: LogFacts, numbers: list[int], counts: tuple[int, int], now: int) -> None:
+    def _judge_reasons(
+        self, party: str, facts: LogFacts, numbers: list[int], counts: tuple[int, int], now: int
+    ) -> None:
         """Nothing falls out of a log that is within its bounds."""
         items, keep = self.items_of(party), facts.keep
         most = facts.length - keep.count
@@ -383,12 +333,15 @@ class Book:
         self.first = max(self.first, trim)
 
     def _judge_sweep(self, records: Iterable[Record], now: int) -> None:
-        """If all is acknowledged and nothing is retained, a sweep leaves nothing from before the one before it."""
+        """If nothing is retained, a sweep leaves nothing that is before an earlier one and before all that is needed."""
         known: list[Any] = [key[1] for key, value in records if key[0] == "sweep" and value is not None]
         swept = [position for position in known if position not in self._sweeps]
-        earlier = [position for position, time in self._sweeps.items() if time < now]
-        is_done = all(facts.done == facts.length for facts in self.logs.values())
-        if swept and earlier and is_done and not self.settings.retention.age and self.first < max(earlier):
+        waiting = [
+            item for party, facts in self.logs.items() for item in self.items_of(party)[facts.done : facts.length]
+        ]
+        needed = min((item.position for item in waiting), default=self.next)
+        earlier = [position for position, time in self._sweeps.items() if time < now and position <= needed]
+        if swept and earlier and not self.settings.retention.age and self.first < max(earlier):
             self._problem(f"nobody needs entries before {max(earlier)}, and they are there from {self.first} on")
         self._sweeps |= dict.fromkeys(swept, now)
 
@@ -459,40 +412,3 @@ class Book:
 
 def _text(numbers: Iterable[int]) -> str:
     return ", ".join(map(str, sorted(numbers))) or "none"
-
-
-def _item(frame: bytes, position: int, time: int) -> Item:
-    ((kind, content),) = frames.frames_of(frame)
-    if kind != frames.DELIVER:
-        return Item(frame, position, time, 0, frame)
-    notification = frames.delivered(content)
-    assert notification.envelope is not None
-    expires = notification.envelope.expires
-    known = notification.envelope.id, notification
-    return Item(frame, position, time, 0 if expires is None else microseconds_of(expires), known)
-
-
-def _read_entry(data: bytes) -> tuple[int, int, list[Any], list[bytes]]:
-    """Time, count, shares and frames of an entry."""
-    end = 4 + int.from_bytes(data[:4], "big")
-    _, time, count, _, shares = msgspec.msgpack.decode(data[4:end])
-    found = []
-    while end < len(data):
-        begin, end = end, end + 4 + int.from_bytes(data[end : end + 4], "big")
-        found.append(data[begin:end])
-    return time, count, shares, found
-
-
-def _places(selection: bytes) -> Iterator[int]:
-    """The places of the frames that a selection names."""
-    numbers, number, shift = [], 0, 0
-    for byte in selection:
-        number += (byte % 128) << shift
-        shift += 7
-        if byte < 128:
-            numbers.append(number)
-            number = shift = 0
-    place = 0
-    for skipped, taken in zip(numbers[::2], numbers[1::2], strict=True):
-        yield from range(place + skipped, place + skipped + taken)
-        place += skipped + taken

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from random import Random
 from typing import NamedTuple
 from zlib import crc32
@@ -134,7 +133,9 @@ class Player:
         full = Random(f"{self.history.seed} room").choice(_ROOMS)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window, full=full)
         history = self.history
-        settings = NodeSettings(server, architecture_of(history.architecture, server), self._life(server), links)._replace(
+        settings = NodeSettings(
+            server, architecture_of(history.architecture, server), self._life(server), links
+        )._replace(
             gateways=self._gateways(server),
             durable=history.durable,
             log=self._log_settings(),
@@ -328,14 +329,15 @@ class Player:
         key = step.party, self.operations
         self.operations += 1
         self.waiting[key] = step
-        operation = OPERATIONS[step.do](step) if step.do in OPERATIONS else self.durable.wish(step)
+        durable = self.durable
+        operation = durable.wish(step) if durable is not None and step.do in WISHES else OPERATIONS[step.do](step)
         if isinstance(operation, ports.Publish):
-            if self.durable is not None:
-                self.cluster.options[key] = self.durable.options(step)
+            if durable is not None:
+                self.cluster.options[key] = durable.options(step)
             operation = msgspec.structs.replace(operation, trace=trace_of(step.text, self.operations))
         request = ports.Request(*key, operation)
         given: list[ports.Input] = [request]
-        if self.history.durable and self.durable is None and step.party not in self.cluster.readers:
+        if self.history.durable and durable is None and step.party not in self.cluster.readers:
             given = [self._attach(step.party), request]
         self.cluster.give(step.server, given, lambda: self._taken(key, step, operation))
 
@@ -347,20 +349,13 @@ class Player:
         """A server takes a request: that, and not when it was asked, is when it happens."""
         self._tick()
         moment = self.moment
-        if self.waiting.pop(key, None) is None:
-            self.problems.append(f"taken though the server has died since: {step}")
-        if any(party == step.party and number < key[1] for party, number in self.waiting):
-            self.problems.append(f"taken before what the party had asked for earlier: {step}")
+        self._judge_order(key, step)
         party, id = self.parties[step.party], None
         before = party.changes[-1]
         self.epoch.is_busy |= step.do in OPERATIONS and step.do != "publish"
         match operation:
-            case ports.Publish(notification, trace):
-                if self.durable is None or self.durable.counts(key, step):
-                    id = self._number(step.server)
-                    deliveries, expires = len(self.cluster.deliveries), self._expiry(key)
-                    fact = Publication(id, moment, step.server, step.party, notification, deliveries, trace, expires)
-                    self.epoch.publications.append(fact)
+            case ports.Publish():
+                id = self._published_by(key, step, operation)
             case ports.Subscribe(filter):
                 party.subscribe(moment, filter)
             case ports.Unsubscribe(filter, instead):
@@ -382,9 +377,29 @@ class Player:
             self.durable.asked(key, step, operation, id)
         self.unanswered[key] = Asked(step, moment, before, id, operation)
 
-    def _expiry(self, key: _Key) -> datetime | None:
-        options = self.cluster.options.get(key)
-        return None if options is None else options.expires
+    def _judge_order(self, key: _Key, step: Step) -> None:
+        if self.waiting.pop(key, None) is None:
+            self.problems.append(f"taken though the server has died since: {step}")
+        if any(party == step.party and number < key[1] for party, number in self.waiting):
+            self.problems.append(f"taken before what the party had asked for earlier: {step}")
+
+    def _published_by(self, key: _Key, step: Step, published: ports.Publish) -> NotificationId | None:
+        """A server takes a publication; nothing if it does not count."""
+        if self.durable is not None and not self.durable.counts(key, step):
+            return None
+        id, options = self._number(step.server), self.cluster.options.get(key)
+        fact = Publication(
+            id,
+            self.moment,
+            step.server,
+            step.party,
+            published.notification,
+            len(self.cluster.deliveries),
+            published.trace,
+            None if options is None else options.expires,
+        )
+        self.epoch.publications.append(fact)
+        return id
 
     def _number(self, server: str) -> NotificationId:
         """Of the next publication; the server may take several together."""

@@ -32,12 +32,20 @@ class Scheduler:
         self._planned += 1
         heappush(self._heap, (max(self.now, time), priority, self._planned, action, given))
 
-    def run(self, until: int | None = None, most: int | None = None) -> int:
-        """Let time pass until a moment, or until nothing is planned, or so many actions have happened; how many did."""
+    def run(
+        self, until: int | None = None, most: int | None = None, is_void: Callable[[Action, Any], bool] | None = None
+    ) -> int:
+        """Let time pass until a moment, or until nothing is planned, or so many actions have happened; how many did.
+
+        No time passes for plans that are void by now.
+        """
         heap, done = self._heap, 0
         last, limit = inf if until is None else until, inf if most is None else most
         while heap and heap[0][0] <= last and done < limit:
-            self.now, _, _, action, given = heappop(heap)
+            time, _, _, action, given = heappop(heap)
+            if is_void is not None and is_void(action, given):
+                continue
+            self.now = time
             action(*given)
             done += 1
         if until is not None and self.now < until:

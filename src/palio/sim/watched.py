@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -33,21 +34,13 @@ _OF_THE_SIMULATOR = ("log", "turn")
 class WatchedNode(LoggedNode):
     """A node that a book is kept of, and whose deliveries are looked at when they are made."""
 
-    def __init__(
-        self,
-        book: Book,
-        settings: NodeSettings,
-        records: Iterable[Record] = (),
-        now: int = 0,
-        tail: Iterable[tuple[int, bytes]] = (),
-        first: int = 0,
-    ) -> None:
+    def __init__(self, book: Book, settings: NodeSettings, records: Iterable[Record], *given: Any) -> None:
         self._book = book
         self._starts: dict[tuple[str, int], int] = {}
         """The number from which on each connection reads, or which it was told last."""
         self._acknowledged: dict[str, int] = {}
         """The number behind the last one that each party has acknowledged, in any connection."""
-        super().__init__(settings, [_read_again(each) for each in records], now, tail, first)
+        super().__init__(settings, [_read_again(each) for each in records], *given)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """As always; and write into the book what was taken and what is written."""
@@ -75,8 +68,8 @@ class WatchedNode(LoggedNode):
                 for party, number, reading in zip(parties, numbers, readings, strict=bool(numbers)):
                     self._judge(party, number, reading, notification)
             case DeliverBlock(party, content, _, first, reading):
-                for place, notification in enumerate(_notifications(content)):
-                    self._judge(party, None if first is None else first + place, reading, notification)
+                for place, each in enumerate(_notifications(content)):
+                    self._judge(party, None if first is None else first + place, reading, each)
             case DeliverSequence(party, _, _, number, reading) if number is not None:
                 self._judge(party, number, reading, None)
 
@@ -84,7 +77,9 @@ class WatchedNode(LoggedNode):
         """What is delivered is worth something, not too old, and within the window of whoever gets it."""
         envelope = None if notification is None else notification.envelope
         if envelope is not None and envelope.expires is not None and envelope.expires <= date_of(self._now):
-            raise InternalError(f"{party} is sent {envelope.id} at {self._now}, which has expired at {envelope.expires}")
+            raise InternalError(
+                f"{party} is sent {envelope.id} at {self._now}, which has expired at {envelope.expires}"
+            )
         if number is None:
             return
         log, facts = self.logs.of(party), self._book.logs.get(party)
