@@ -30,6 +30,7 @@ class DurableGenerator {
     if (poll_ < 0) fail("epoll_create1");
     for (size_t i = 0; i < sockets_.size(); ++i) watch(EPOLL_CTL_ADD, i, EPOLLIN);
     buffer_.resize(read_bytes);
+    said_.assign(sockets_.size(), 0);
   }
   DurableGenerator(const DurableGenerator&) = delete;
   DurableGenerator& operator=(const DurableGenerator&) = delete;
@@ -49,7 +50,10 @@ class DurableGenerator {
       const bool is_over = now >= end || sent_ - sent_before_ >= most;
       if (!is_over) fill(in_flight, most);
       write();
-      if (is_over && out_.empty() && accepted_ == sent_ && received_ >= (sent_ - sent_before_) * parties) break;
+      if (is_over && out_.empty() && accepted_ == sent_ && received_ >= (sent_ - sent_before_) * parties) {
+        say_all();
+        break;
+      }
       if (now - last_progress_ > wait) break;
       const bool may_fill = !is_over && sent_ - accepted_ < in_flight && out_.size() < write_bytes;
       receive(may_fill && !is_full_ ? 0 : 10'000'000);
@@ -65,11 +69,13 @@ class DurableGenerator {
     received_ = 0;
     latencies_.clear();
     while (received_ < deliveries && now_ns() - last_progress_ < static_cast<int64_t>(patience * 1e9)) receive(10'000'000);
+    say_all();
     return outcome();
   }
 
  private:
   static constexpr size_t read_bytes = 1 << 20, write_bytes = 1 << 17;
+  static constexpr int64_t pause_ns = 10'000'000;  // between two acknowledgements of a party
   static constexpr size_t number_begin = 5, number_end = 9, head_bytes = 5;
   static constexpr uint8_t goodbye = 0x03, accepted_kind = 0x11, answer = 0x13, acknowledge = 0x15, deliver = 0x20,
                            sequence = 0x21, position = 0x23;
@@ -158,7 +164,7 @@ class DurableGenerator {
     if (next_[number] != before) {
       received_ += next_[number] - before;
       last_progress_ = now_ns();
-      if (acknowledges_) say_got(number);
+      if (acknowledges_ && last_progress_ - said_[number] >= pause_ns) say_got(number);
     }
   }
 
@@ -180,8 +186,15 @@ class DurableGenerator {
     last_accepted_ = last_progress_ = now;
   }
 
-  // Whatever waits in the socket is little: a frame for each read.
+  void say_all() {
+    for (size_t i = 1; i < sockets_.size(); ++i) {
+      if (acknowledges_ && next_[i] > 0) say_got(i);
+    }
+  }
+
+  // Whatever waits in the socket is little.
   void say_got(size_t number) {
+    said_[number] = now_ns();
     char frame[head_bytes + 8] = {0, 0, 0, 9, static_cast<char>(acknowledge)};
     const uint64_t last = next_[number] - 1;
     for (size_t i = 0; i < 8; ++i) frame[head_bytes + i] = static_cast<char>(last >> (8 * (7 - i)));
@@ -195,6 +208,7 @@ class DurableGenerator {
   std::vector<uint8_t> buffer_;
   std::string out_;
   std::vector<int64_t> times_, latencies_;
+  std::vector<int64_t> said_;  // by socket: when something was acknowledged
   int poll_ = -1;
   bool is_full_ = false;
   uint64_t sent_ = 0, accepted_ = 0, received_ = 0, sent_before_ = 0, accepted_before_ = 0;

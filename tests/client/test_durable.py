@@ -581,6 +581,30 @@ class _Reluctant(LogPuppet):
             super()._asked(request)
 
 
+def test_a_server_that_would_go_back_and_cannot_any_more() -> None:
+    """While it has more to deliver, what is wanted may fall out of the log behind the answer."""
+
+    async def story() -> None:
+        async with _Reluctant() as puppet:
+            for x in range(6):
+                puppet.deliver(x=x)
+            puppet.acknowledged = 3
+            gaps: list[Gap] = []
+            eva = durable_client(puppet, Durable(after="3/1", on_gap=gaps.append))
+            connecting = asyncio.create_task(eva.connect())
+            await until(lambda: puppet.asked(Replay))
+            puppet.say(control.encode(control.Answer(puppet.asked(Replay)[0].number)))
+            puppet.begin_at(6)
+            puppet.deliver(x=6)
+            await connecting
+            async with eva.subscribe("x any") as events:
+                assert [each.number for each in await taken(events, 3)] == [4, 5, 6]
+                assert gaps == [Gap(Cursor(3, 1), Cursor(3, 4), "skipped")]
+            await eva.close()
+
+    run(story())
+
+
 @pytest.mark.parametrize("is_gone", [False, True], ids=["it can go back", "it cannot"])
 def test_who_goes_back_is_not_led_astray_by_a_break(*, is_gone: bool) -> None:
     """It wants the same as before, what has come too early comes once, and what is gone is told once, in the end."""

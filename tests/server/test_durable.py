@@ -447,3 +447,21 @@ def test_publications_are_counted_since_the_start_though_their_numbers_go_on(tmp
         assert before > 3
 
     run(story())
+
+
+def test_what_came_before_a_replay_may_be_acknowledged_after_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with serving(**stored(tmp_path, store={"keep_seconds": 60.0})) as server:
+            eva, _ = await reader(server, window=2)
+            await eva.subscribe("x any")
+            await publish(server, 1, 2, 3, 4)
+            assert await values(eva, 2) == [1, 2]
+            await acknowledge(eva, 1)
+            assert await values(eva, 2) == [3, 4]
+            assert (await answered(eva, Replay(5, 0))).code == ""
+            assert await values(eva, 2) == [1, 2]  # no more are sent, and the party has got 4 deliveries
+            await acknowledge(eva, 3)
+            eva.send(frames.acknowledge(4))
+            assert await eva.goodbye() == "frame"
+
+    run(story())

@@ -78,11 +78,13 @@ class DurableInbox(Inbox):
         """Which delivery comes next."""
         ledger, first = self.desk.ledger, Cursor(position.log, position.first)
         comes_again = position.log == ledger.log and position.first < ledger.next
-        was_wanted, self.position = self.wanted is not None, position
+        wanted, pending, self.position = self.wanted, self._gap, position
         gap = self.desk.position(position, connection, self._durable.cursor)
         if comes_again:  # after the ledger has heard of it: else it would take what is retracted for done
             self._retract(first)
-        if was_wanted and self.wanted is None:
+        if wanted is not None and self.wanted is None:
+            if pending is not None and position.first > wanted:  # it would have gone back, and cannot any more
+                self._tell(pending)
             self._hand_out(self.subscriptions)
         self._gap = None if self.wanted is None else gap
         if gap is not None and self._gap is None:

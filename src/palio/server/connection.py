@@ -83,7 +83,7 @@ class Connection(asyncio.Protocol):
         """What it said of its log, if it is a durable party."""
         self.mode: Mode | None = None
         """What acceptance of its publications is to promise."""
-        self.next_number = -1
+        self.next_number = self.highest_number = -1
 
     # -- the transport's -----------------------------------------------------------------------------------------------
 
@@ -219,7 +219,7 @@ class Connection(asyncio.Protocol):
             self._controlled(control.decode(kind, data[begin + frames.HEADER : end]))
 
     def _acknowledged(self, number: int) -> None:
-        if number >= self.next_number:
+        if number >= self.highest_number:
             raise RefusedError(Code.FRAME, f"delivery {number} is acknowledged, and was never sent")
         self._server.driver.give(ports.Acknowledge(self.name, number, self.serial))
 

@@ -70,6 +70,8 @@ class Connected(Protocol):
 
     next_number: int
     """Of a durable party: the number of the next delivery."""
+    highest_number: int
+    """The highest that it ever was: what it is after a replay may be less than what the party has got before."""
 
     def put(self, data: bytes) -> None:
         """Write something when this turn ends."""
@@ -346,6 +348,7 @@ class Driver:
                 connection = self._connection(party, reading)
                 if connection is not None:
                     connection.next_number = first
+                    connection.highest_number = max(first, connection.highest_number)
                     self._put(connection, control.encode(control.Position(*msgspec.structs.astuple(output)[2:])))
             case Acknowledged(party, reading, number):
                 self._put(self._connection(party, reading), frames.acknowledge(number, frames.ACKNOWLEDGED))
@@ -371,6 +374,7 @@ class Driver:
             return
         if reading:
             connection.next_number += count
+            connection.highest_number = max(connection.next_number, connection.highest_number)
         self.deliveries += count
         if not connection.deliver(data, count):
             self._lost(party, SLOW, output)

@@ -75,6 +75,8 @@ class Store:
         if self.is_new_incarnation:
             found = reports.read(self._connection)
             self.damage += [each for incarnation, each in found if incarnation == self._meta.incarnation]
+        self._sums: dict[bytes, int] = dict(self._connection.execute("SELECT key, sum FROM state"))
+        """The checksums of all state records: each commit has to know those that it replaces."""
         self._pages = self._free_pages = 0
         self._count_pages()
 
@@ -225,8 +227,13 @@ class Store:
         with self._guarded():
             self._sync(is_synced=is_synced)
             self._connection.execute("BEGIN IMMEDIATE")
-            meta = plan.write(self._connection)
+            meta = plan.write(self._connection, self._sums)
             self._connection.execute("COMMIT")
+        for key, total in plan.sums.items():
+            if total is None:
+                del self._sums[key]
+            else:
+                self._sums[key] = total
         self._is_swept = self._is_swept and meta.first == self._meta.first
         self._meta = meta
         self._count_pages()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import apsw
 
@@ -15,6 +16,8 @@ from palio.store.sums import added, entry_sum, state_sum
 _SWEEP_BYTES = 16 << 20
 _SWEEP_ENTRIES = 1_000
 _VACUUM_PAGES = 64
+_SIZES = (64, 8, 1)
+"""Rows that are written by one statement."""
 _VACUUM_LEAST_PAGES = (64 << 20) // schema.PAGE_BYTES
 
 
@@ -23,6 +26,8 @@ class Plan:
 
     def __init__(self, meta: Meta, batches: Sequence[Batch]) -> None:
         self._changes: dict[bytes, bytes | None] = {}
+        self.sums: dict[bytes, int | None] = {}
+        """The checksums of state records that have changed, when it is written."""
         self._entries: list[tuple[int, bytes]] = []
         first, next_position = meta.first, meta.next
         for batch in batches:
@@ -43,35 +48,48 @@ class Plan:
             commit=meta.commit + 1, first=first, next=next_position, is_settled=is_settled
         )  # fmt: skip
 
-    def write(self, connection: apsw.Connection) -> Meta:
-        """Write it, within a transaction; what the store then says of itself."""
-        number = self._meta.commit
-        rows, gone, count, total = [], [], 0, 0
+    def write(self, connection: apsw.Connection, known: Mapping[bytes, int]) -> Meta:
+        """Write it, within a transaction, where state records have these checksums; what the store then says of itself.
+
+        Rows go to SQLite many at a time: for each statement another thread may have to be waited for.
+        """
+        number, count, total = self._meta.commit, 0, 0
+        rows: list[tuple[bytes, int, int, bytes]] = []
+        gone: list[tuple[bytes]] = []
         for key, value in sorted(self._changes.items()):
-            before = connection.execute("SELECT sum FROM state WHERE key = ?", (key,)).fetchone()
+            before = known.get(key)
             if before is not None:
                 count -= 1
-                total -= before[0]
+                total -= before
             if value is not None:
-                checksum = state_sum(number, key, value)
+                checksum = self.sums[key] = state_sum(number, key, value)
                 rows.append((key, number, checksum, value))
                 count += 1
                 total += checksum
             elif before is not None:
+                self.sums[key] = None
                 gone.append((key,))
-        connection.executemany("INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?)", rows)
-        connection.executemany("DELETE FROM state WHERE key = ?", gone)
-        connection.executemany(
-            "INSERT INTO log VALUES (?, ?, ?, ?)",
-            (
-                (position, number, entry_sum(number, position, value), value)
-                for position, value in self._entries
-                if position >= self._meta.first
-            ),
-        )
+        _many(connection, "INSERT OR REPLACE INTO state VALUES {}", "(?, ?, ?, ?)", rows)
+        _many(connection, "DELETE FROM state WHERE key IN ({})", "?", gone)
+        entries = [
+            (position, number, entry_sum(number, position, value), value)
+            for position, value in self._entries
+            if position >= self._meta.first
+        ]
+        _many(connection, "INSERT INTO log VALUES {}", "(?, ?, ?, ?)", entries)
         meta = self._meta.changed(records=self._meta.records + count, sum=added(self._meta.sum, total))
         schema.write_meta(connection, meta)
         return meta
+
+
+def _many(connection: apsw.Connection, statement: str, place: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """A statement for many rows, with few different texts, so that SQLite knows them."""
+    done = 0
+    for size in _SIZES:
+        text = statement.format(", ".join([place] * size))
+        while len(rows) - done >= size:
+            connection.execute(text, [value for row in rows[done : done + size] for value in row])
+            done += size
 
 
 def sweep(connection: apsw.Connection, first: int) -> bool:
