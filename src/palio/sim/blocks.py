@@ -106,7 +106,8 @@ class Blocks:
                 yield output
 
     def _accepted(self, party: str, number: int, mode: Mode) -> Reply:
-        asked = self._options.get((party, number), _NO_OPTIONS).mode
+        options = self._options.get((party, number))
+        asked = None if options is None else options.mode or Mode.SYNCED  # that is usual where there are disks
         if asked is not None and mode.strength < asked.strength:
             raise InternalError(f"publication {number} of {party} asked for {asked.value} and is promised {mode.value}")
         self._promised[party, number] = mode

@@ -17,6 +17,7 @@ from palio.node.ports import Acknowledged, Output
 from palio.node.publications import Publications
 from palio.node.reading import Reading
 from palio.sim.bugs import Bugs
+from palio.sim.readers import Readers
 
 BUGS = Bugs("durability")
 _Right = Callable[..., Any]
@@ -201,6 +202,17 @@ def _passes_over_what_was_not_sent(right: _Right) -> _Right:
     return replay
 
 
+@BUGS.plant(Readers, "got", _ALL)
+def _for_whoever_reads_now(right: _Right) -> _Right:
+    """What was on its way to a connection that was replaced is given to the next one."""
+
+    def got(readers: Readers, party: str, number: int, reading: int, content: object) -> Any:
+        now = readers[party].reading if party in readers else None
+        return right(readers, party, number, reading if now is None else now, content)
+
+    return got
+
+
 # -- what falls out ----------------------------------------------------------------------------------------------------
 
 
@@ -213,6 +225,19 @@ def _dropped_not_counted(_right: _Right) -> _Right:
             logs.keep_cursor(log)
 
     return bound
+
+
+@BUGS.plant(Logs, "announce", _ALL)
+def _told_of_nothing(right: _Right) -> _Right:
+    """What falls out is counted, and parties are told that nothing has."""
+
+    def announce(logs: Logs, log: PartyLog, number: int) -> None:
+        counted = log.dropped, log.expired
+        log.dropped = log.expired = 0
+        right(logs, log, number)
+        log.dropped, log.expired = counted
+
+    return announce
 
 
 @BUGS.plant(Logs, "_bound", _ALL)

@@ -66,6 +66,10 @@ class DurabilityLaw:
         reader = readers[party]
         if reader.log and reader.log != facts.identity:
             yield f"{party} reads log {reader.log}, and has log {facts.identity}"
+        if reader.told not in {(0, 0), *book.claims.get((party, facts.identity), ())}:
+            yield f"{party} was told that {reader.told} deliveries were dropped and expired, which was never so"
+        if facts.fallen and reader.told == (0, 0) and reader.since is not None and reader.since[0] > min(facts.fallen):
+            yield f"{party} was not told that {sorted(facts.fallen)} have fallen out"
         if facts.done != facts.length:
             yield f"{party} has acknowledged {facts.done} of {facts.length} deliveries, and is here"
         missing = [

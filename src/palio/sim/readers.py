@@ -32,8 +32,8 @@ class Reader:
         """The highest number that it has acknowledged."""
         self.pace = 1
         """After how many deliveries it acknowledges; zero: only when it is told to."""
-        self.told = 0
-        """How many deliveries it was told to have fallen out."""
+        self.told = 0, 0
+        """How many deliveries it was told to have fallen out, because there were too many, or they were too old."""
         self.starts: set[int] = set()
         """All numbers that were said to come next in this connection."""
         self.since: tuple[int, set[int]] | None = None
@@ -101,7 +101,7 @@ class Readers:
         if reader.expected is None or told.first < reader.expected:
             reader.since = told.first, set()
         reader.starts.add(told.first)
-        reader.expected, reader.repeated, reader.told = told.first, told.repeated, told.dropped + told.expired
+        reader.expected, reader.repeated, reader.told = told.first, told.repeated, (told.dropped, told.expired)
 
     def got(self, party: str, number: int, reading: int, content: object) -> bool | None:
         """A delivery has come: whether it is news, in its order; nothing if nobody is there to hear of it.
