@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from palio.errors import CallerError
-from palio.node.node import Node
+from palio.node.publications import Publications
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.check import Case, cases, check
 from palio.sim.generate import FAULTS
@@ -47,7 +47,7 @@ def test_an_exception_inside_a_node_is_a_violation(monkeypatch: pytest.MonkeyPat
     def fail(*_: object) -> None:
         raise KeyError("b")
 
-    monkeypatch.setattr(Node, "_publish", fail)
+    monkeypatch.setattr(Publications, "publish", fail)
     steps = Step(0, "settle"), Step(0, "publish", "a", "a/me", "x = 4"), Step(0, "settle")
     outcome = run(history(*steps))
     assert outcome.violations == ("KeyError: 'b'",)

@@ -90,8 +90,8 @@ def _problem_of_step(step: Step, servers: tuple[str, ...]) -> str:
     kind = _TEXTS.get(step.do)
     if step.do in ("leave", *_OF_DURABLE_PARTIES) and not step.party:
         return "party: somebody has to do it"
-    if min(step.nth, step.pace + 1, step.expires + 1, step.number + 1) < 1:
-        return "nth, pace, expires, number: less than there may be"
+    if min(step.pace, step.expires, step.number) < 0:
+        return "pace, expires, number: less than there may be"
     return _problem_of_trouble(step, servers) if kind is None else _problem_of_request(step, kind)
 
 
