@@ -31,6 +31,7 @@ class DurableGenerator {
     for (size_t i = 0; i < sockets_.size(); ++i) watch(EPOLL_CTL_ADD, i, EPOLLIN);
     buffer_.resize(read_bytes);
     said_.assign(sockets_.size(), 0);
+    got_ = next_;
   }
   DurableGenerator(const DurableGenerator&) = delete;
   DurableGenerator& operator=(const DurableGenerator&) = delete;
@@ -139,6 +140,7 @@ class DurableGenerator {
     const timespec time{static_cast<time_t>(wait / 1'000'000'000), static_cast<long>(wait % 1'000'000'000)};
     const int count = epoll_pwait2(poll_, events, 256, &time, nullptr);
     if (count < 0 && errno != EINTR) fail("epoll_pwait2");
+    if (count == 0) say_all();  // the server may wait for it
     for (int i = 0; i < count; ++i) {
       if (events[i].events & EPOLLOUT) set_full(false);
       if (events[i].events & ~static_cast<uint32_t>(EPOLLOUT)) read_from(events[i].data.u64);
@@ -188,13 +190,14 @@ class DurableGenerator {
 
   void say_all() {
     for (size_t i = 1; i < sockets_.size(); ++i) {
-      if (acknowledges_ && next_[i] > 0) say_got(i);
+      if (acknowledges_ && next_[i] > got_[i]) say_got(i);
     }
   }
 
   // Whatever waits in the socket is little.
   void say_got(size_t number) {
     said_[number] = now_ns();
+    got_[number] = next_[number];
     char frame[head_bytes + 8] = {0, 0, 0, 9, static_cast<char>(acknowledge)};
     const uint64_t last = next_[number] - 1;
     for (size_t i = 0; i < 8; ++i) frame[head_bytes + i] = static_cast<char>(last >> (8 * (7 - i)));
@@ -208,7 +211,8 @@ class DurableGenerator {
   std::vector<uint8_t> buffer_;
   std::string out_;
   std::vector<int64_t> times_, latencies_;
-  std::vector<int64_t> said_;  // by socket: when something was acknowledged
+  std::vector<int64_t> said_;   // by socket: when something was acknowledged
+  std::vector<uint64_t> got_;   // by socket: the number behind the last that was
   int poll_ = -1;
   bool is_full_ = false;
   uint64_t sent_ = 0, accepted_ = 0, received_ = 0, sent_before_ = 0, accepted_before_ = 0;

@@ -6,7 +6,7 @@ The kill campaign must notice that; ``python -m tests.processes.hasty`` takes th
 from __future__ import annotations
 
 from palio.cli.main import palio
-from palio.node.ports import Persist
+from palio.node.ports import Persist, Persisted
 from palio.server.storage import Storage
 
 _LATE = 0.7
@@ -15,14 +15,14 @@ _LATE = 0.7
 
 def plant() -> None:
     """Let stores of this process be late."""
-    write, done = Storage.persist, Storage._done
+    write = Storage.persist
 
     def persist(self: Storage, wish: Persist) -> None:
         self._loop.call_later(_LATE, write, self, wish)
-        self._loop.call_soon(done, self, wish.token)
+        self._loop.call_soon(self._give, Persisted(wish.token))
 
     Storage.persist = persist  # type: ignore[method-assign]
-    Storage._done = lambda self, token: None  # type: ignore[method-assign]
+    Storage._done = lambda *_: None  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

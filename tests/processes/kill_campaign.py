@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from tests.processes.fleet import NETWORKS, Fleet
+from tests.processes.fleet import NETWORKS, START_SECONDS, Fleet
 from tests.processes.kill_havoc import Havoc
 from tests.processes.kill_judge import KINDS, Judge, Verdict
 from tests.processes.kill_ledger import MOST_X, Follower, Wish
@@ -46,7 +46,7 @@ class Plan(NamedTuple):
     with_bounded: bool = True
     """Whether one of the parties has tiny bounds."""
     patience: float = 60.0
-    """If for so many seconds nothing comes any more, nothing will."""
+    """If nothing has come for so many seconds after servers were killed, nothing will."""
     program: str = "palio"
     """What is run as a server."""
 
@@ -183,6 +183,7 @@ class Campaign:
     async def _wait(self, condition: Callable[[], bool], what: str) -> bool:
         """Wait until something is so; false if nothing has happened in the ledger for too long."""
         last = said = time.monotonic()
+        patience = self._plan.patience if self.havoc.kills else START_SECONDS
         while True:
             has_news, now = bool(self._read()), time.monotonic()
             if condition():
@@ -191,8 +192,8 @@ class Campaign:
                 last = now
             if any(program.failures for program in self._programs.values()):
                 return False
-            if now - last > self._plan.patience:
-                self._say(f"nothing has come for {self._plan.patience:.0f} s, while this was waited for: {what}")
+            if now - last > patience:
+                self._say(f"nothing has come for {patience:.0f} s, while this was waited for: {what}")
                 return False
             if now - said > 5:
                 said = now
