@@ -24,8 +24,9 @@ def require_spark() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("palio"):
             raise
+        missing = (error.name or "").partition(".")[0]
         raise click.ClickException(
-            f"this command needs Spark, and {error.name!r} is not installed; install Palio with the extra palio[spark]"
+            f"this command needs Spark, and {missing!r} is not installed; install Palio with the extra palio[spark]"
         ) from error
 
 

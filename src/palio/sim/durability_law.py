@@ -66,10 +66,7 @@ class DurabilityLaw:
         reader = readers[party]
         if reader.log and reader.log != facts.identity:
             yield f"{party} reads log {reader.log}, and has log {facts.identity}"
-        if reader.told not in {(0, 0), *book.claims.get((party, facts.identity), ())}:
-            yield f"{party} was told that {reader.told} deliveries were dropped and expired, which was never so"
-        if facts.fallen and reader.told == (0, 0) and reader.since is not None and reader.since[0] > min(facts.fallen):
-            yield f"{party} was not told that {sorted(facts.fallen)} have fallen out"
+        yield from self._judge_told(party, facts)
         if facts.done != facts.length:
             yield f"{party} has acknowledged {facts.done} of {facts.length} deliveries, and is here"
         missing = [
@@ -81,6 +78,24 @@ class DurabilityLaw:
         if missing:
             yield f"{party} has not got {missing} of {facts.length} deliveries, and nothing was said to have fallen out"
         yield from self._judge_reading(party, facts)
+
+    def _judge_told(self, party: str, facts: LogFacts) -> Iterator[str]:
+        """A party was told of all that has fallen out before what it got last, and not of more than was counted.
+
+        In one turn something may fall out before a party is told, and something else after that.
+        """
+        readers, book = self._player.cluster.readers, self._durable.books[self._player.parties[party].server]
+        told, expected = readers[party].told, readers[party].expected or 0
+        claims = {(0, 0), *book.claims.get((party, facts.identity), ())}
+        if not any(told[0] <= dropped and told[1] <= expired for dropped, expired in claims):
+            yield f"{party} was told that {told} deliveries were dropped and expired, which was never so"
+        unseen = [
+            number
+            for number in sorted(facts.fallen)
+            if book.begun(party) <= number < expected and not readers.has_got(party, facts.identity, number)
+        ]
+        if len(unseen) > sum(told):
+            yield f"{party} was told that {told} deliveries were dropped and expired, and has not got {unseen}"
 
     def _judge_reading(self, party: str, facts: LogFacts) -> Iterator[str]:
         """A party has got everything from where on it reads; what it wanted once more was where it began to."""

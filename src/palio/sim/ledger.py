@@ -75,6 +75,10 @@ class Book:
                 return
             identity, until = self._earlier[party, identity]
 
+    def begun(self, party: str) -> int:
+        """The number from which on a party's log has been this one."""
+        return self._earlier.get((party, self.logs[party].identity), (0, 0))[1]
+
     def is_new_key(self, party: str, key: str, now: int) -> bool:
         """Whether a publication counts; if so, its key is known from now on."""
         self.keys = {known: since for known, since in self.keys.items() if since > now - self.settings.key_age}
@@ -399,10 +403,17 @@ class Book:
         for number in range(facts.length, min(log.next, len(items))):
             items[number] = LOST
         self.logs[log.name] = msgspec.structs.replace(
-            facts, length=log.next, done=log.done, dropped=log.dropped, expired=log.expired, letters=dict(log.letters),
-            forgotten=log.forgotten, acknowledged=min(facts.acknowledged, log.done),
-            fallen=facts.fallen | frozenset(range(log.done, facts.length)) if log.next < facts.length else facts.fallen,
-        )  # fmt: skip
+            facts,
+            length=log.next,
+            done=log.done,
+            dropped=log.dropped,
+            expired=log.expired,
+            letters=dict(log.letters),
+            forgotten=log.forgotten,
+            acknowledged=min(facts.acknowledged, log.done),
+            fallen=frozenset(number for number in facts.fallen if number < log.next),
+            lettered=frozenset(number for number in facts.lettered if number < log.next),
+        )
 
     def lose(self) -> None:
         """All is lost."""
