@@ -9,7 +9,7 @@ from palio.cli.main import palio
 from palio.node.ports import Persist, Persisted
 from palio.server.storage import Storage
 
-_LATE = 0.7
+_LATE = 3.0
 """Seconds until what is said to be on disk is written."""
 
 

@@ -9,6 +9,7 @@ import argparse
 import asyncio
 import json
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -36,7 +37,7 @@ def main() -> int:
 
     say(f"seed {seed}, network {given.network}, {given.minutes:g} minutes; files in {folder}")
     campaign = Campaign(Plan(seed, given.network, 60 * given.minutes), folder, say)
-    verdict = asyncio.run(campaign.run())
+    verdict = asyncio.run(_run(campaign))
     _tell(campaign, verdict)
     if verdict.is_good:
         shutil.rmtree(folder)
@@ -44,6 +45,13 @@ def main() -> int:
         say(f"failed with seed {seed}; the ledger, the stores and the logs are in {folder}")
     print(json.dumps(line(campaign, verdict)), flush=True)
     return int(not verdict.is_good)
+
+
+async def _run(campaign: Campaign) -> Verdict:
+    """Run it; who is asked to end leaves no servers behind."""
+    running = asyncio.ensure_future(campaign.run())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    return await running
 
 
 def line(campaign: Campaign, verdict: Verdict) -> dict[str, int]:

@@ -17,12 +17,22 @@ from pathlib import Path
 from random import Random
 
 from palio import connect
-from palio.client import CannotConnectError, Client, Cursor, Delivery, Durable, Gap, PublishOptions, Subscription
+from palio.client import (
+    CannotConnectError,
+    Client,
+    Cursor,
+    Delivery,
+    Durable,
+    Gap,
+    PublishOptions,
+    Subscription,
+    UnknownCursorError,
+)
 from palio.model import Mode, Notification
 from tests.processes.kill_judge import KINDS, Kind
 from tests.processes.kill_ledger import MOST_X, Accepted, Book, Delivered, Intent, Life, Missing, Noted, Spread, Trouble
 
-_PATIENT = {"reconnect_time_wait": 0.05, "reconnect_time_max": 0.5, "max_attempts": 10_000, "ping_interval": 5.0}
+_PATIENT = {"reconnect_time_wait": 0.05, "reconnect_time_max": 0.5, "max_attempts": 400, "ping_interval": 5.0}
 _PAUSE = 0.1
 """Seconds before a program tries once more to connect for the first time."""
 _PADDING = "x" * 2_000
@@ -30,14 +40,19 @@ _PADDING = "x" * 2_000
 
 @asynccontextmanager
 async def _connected(url: str, **options: object) -> AsyncIterator[Client]:
-    """A client with a connection; its server may be dead just now."""
-    while True:
+    """A client with a connection; its server may be dead just now. If the campaign is gone, nobody needs it."""
+    campaign = os.getppid()
+    while os.getppid() == campaign:
         client = connect(url, **{**_PATIENT, **options})
         try:
             await client.connect()
             break
+        except UnknownCursorError:  # it was delivered, and so it must be known for ever
+            raise
         except CannotConnectError:
             await asyncio.sleep(_PAUSE)
+    else:
+        raise SystemExit("the campaign is gone")
     try:
         yield client
     finally:

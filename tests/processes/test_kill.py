@@ -36,7 +36,7 @@ def test_what_was_acknowledged_is_delivered_though_servers_are_killed(tmp_path: 
     campaign: list[Campaign] = []
 
     async def story() -> None:
-        campaign.append(Campaign(_SHORT._replace(kills=8), tmp_path, print))
+        campaign.append(Campaign(_SHORT._replace(kills=6), tmp_path, print))
         verdicts.append(await campaign[0].run())
 
     run(story(), deadline=240)
@@ -44,7 +44,7 @@ def test_what_was_acknowledged_is_delivered_though_servers_are_killed(tmp_path: 
     assert verdict.problems == ()
     said = line(campaign[0], verdict)
     assert (said["lost"], said["twice"], said["disordered"], said["expired"]) == (0, 0, 0, 0)
-    assert said["kills"] >= 8
+    assert said["kills"] >= 6
     assert said["acknowledged"] > 200
     assert said["delivered"] > 500
     assert sum(account.lives for account in verdict.accounts) > len(verdict.accounts) * 2
@@ -58,7 +58,7 @@ def test_servers_that_acknowledge_too_early_are_found_out(tmp_path: Path) -> Non
 
     async def story() -> None:
         plan = _SHORT._replace(
-            network="ce", kills=4, program="tests.processes.hasty", patience=6.0, mean_life=0, with_bounded=False
+            network="ce", kills=4, program="tests.processes.hasty", patience=6.0, mean_life=60, with_bounded=False
         )
         verdicts.append(await Campaign(plan, tmp_path, print).run())
 
