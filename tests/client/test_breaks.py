@@ -391,7 +391,7 @@ def test_a_server_that_takes_nothing_is_not_flooded() -> None:
     filling = bytes(3000)
 
     async def story() -> None:
-        async with Puppet() as puppet, connect(puppet.url, connect_timeout=0.05, **QUICK) as eva:
+        async with Puppet() as puppet, connect(puppet.url, **QUICK) as eva:
             puppet.is_deaf = True
             connection, sent = eva._connection, 0
             assert connection is not None

@@ -242,8 +242,11 @@ def test_acceptance_waits_for_what_it_promises_and_keeps_its_order() -> None:
     assert accepted(publish(2, Mode.LOCAL)) == []
     assert accepted(publish(3, Mode.SYNCED)) == []
     assert accepted(publish(4, Mode.MEMORY)) == []  # the one before it is not accepted yet
+    node.handle([ports.Space(is_there=False)], 5)
+    refused = publish(5, Mode.SYNCED)  # that is told at once: there may be no room for long
+    assert (of_kind(refused, Reply)[0].number, accepted(refused)) == (5, [])
     assert accepted(node.handle([Persisted(5, is_synced=False)], 9)) == [2]
-    assert accepted(node.handle([Persisted(5)], 9)) == [3, 4]
+    assert accepted(node.handle([Persisted(9)], 9)) == [3, 4, 5]
 
 
 def test_a_publication_that_is_only_in_memory_writes_nothing() -> None:

@@ -1,4 +1,4 @@
-"""What publishers are told, and when: each promise as soon as it holds, and in the order of their publications."""
+"""What publishers are told, and when: refusals at once, each promise as soon as it holds and those before it do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from palio.model import Mode
 from palio.node.ports import AcceptedUpTo, Output, Reply
 
-_Waiting = deque[tuple[int, Mode, Output]]
+_Waiting = deque[tuple[int, AcceptedUpTo]]
 
 
 class Acceptances:
@@ -23,26 +23,27 @@ class Acceptances:
     __slots__ = ("_fresh", "_synced", "_waiting", "_written")
 
     def __init__(self) -> None:
-        self._fresh: list[tuple[str, Mode, Output]] = []
+        self._fresh: list[AcceptedUpTo | Reply] = []
         """Those of this turn, which has no token yet."""
         self._waiting: dict[str, _Waiting] = {}
-        """By party, because nothing may be said before what came earlier: it would be taken for accepted."""
+        """By party, because no promise may be given before an earlier one: that would be taken for given, too."""
         self._written = self._synced = 0
 
     def add(self, answer: AcceptedUpTo | Reply) -> None:
-        """There is an answer; a refusal depends on nothing."""
-        mode = answer.mode if isinstance(answer, AcceptedUpTo) else Mode.MEMORY
-        self._fresh.append((answer.party, mode, answer))
+        """There is an answer."""
+        self._fresh.append(answer)
 
     def due(self, token: int) -> Iterator[Output]:
-        """What can be said at once; the answers of this turn depend on what has a token, and all before it."""
+        """What can be said at once; the promises of this turn depend on what has a token, and all before it.
+
+        A refusal depends on nothing. On a full disk, promises wait until there is room, and who is refused hears of it.
+        """
         fresh, self._fresh = self._fresh, []
-        for party, mode, answer in fresh:
-            waiting = self._waiting.get(party)
-            if waiting is None and self._holds(token, mode):
+        for answer in fresh:
+            if isinstance(answer, Reply) or (answer.party not in self._waiting and self._holds(token, answer.mode)):
                 yield answer
             else:
-                self._waiting.setdefault(party, deque()).append((token, mode, answer))
+                self._waiting.setdefault(answer.party, deque()).append((token, answer))
 
     def written(self, token: int) -> Iterator[Output]:
         """All up to a token is written: what can be said because of it."""
@@ -66,7 +67,7 @@ class Acceptances:
     def _release(self) -> Iterator[Output]:
         for party in list(self._waiting):
             waiting = self._waiting[party]
-            while waiting and self._holds(*waiting[0][:2]):
-                yield waiting.popleft()[2]
+            while waiting and self._holds(waiting[0][0], waiting[0][1].mode):
+                yield waiting.popleft()[1]
             if not waiting:
                 del self._waiting[party]

@@ -93,6 +93,7 @@ class Storage:
         if is_synced and token == self._submitted:
             self._settled.set()
         self._give(Persisted(token, is_synced))
+        self.look()  # at once: much can be written until somebody looks the next time
 
     def _fail(self, error: PalioError) -> None:
         """Never go on after that: nobody knows what is on disk."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -44,10 +45,11 @@ def _answers_overtake(right: _Right) -> _Right:
     """What is accepted in memory is acknowledged before what came earlier and waits for the disk."""
 
     def due(answers: Acceptances, token: int) -> Iterator[Output]:
-        fresh = answers._fresh
-        answers._fresh = [each for each in fresh if not answers._holds(token, each[1])]
-        yield from [each[2] for each in fresh if answers._holds(token, each[1])]
+        waiting, answers._waiting = answers._waiting, {}
         yield from right(answers, token)
+        for party, fresh in answers._waiting.items():
+            waiting.setdefault(party, deque()).extend(fresh)
+        answers._waiting = waiting
 
     return due
 
