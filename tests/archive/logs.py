@@ -25,6 +25,11 @@ class Extent:
     incarnation: int
     first: int
     next: int
+    unsynced: int = 0
+
+    @property
+    def synced(self) -> int:
+        return self.next - self.unsynced
 
 
 class ListedLog:

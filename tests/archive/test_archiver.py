@@ -164,6 +164,16 @@ def test_going_on_where_it_was(tmp_path):
     assert summary(tmp_path).is_whole
 
 
+def test_what_may_still_be_lost_is_not_archived_yet(tmp_path):
+    """After a power loss its positions are given to something else."""
+    log = ListedLog(in_entries(some(40)))
+    log.meta.unsynced = 3
+    assert archive(log, tmp_path).progress.next == 5
+    log.entries[5:], log.meta.next, log.meta.unsynced = in_entries(some(10, 25)), 7, 0
+    archive(log, tmp_path)
+    assert ids(tmp_path) == list(range(35))
+
+
 def test_what_was_trimmed_too_early_is_told(tmp_path, caplog):
     log = ListedLog(in_entries(some(20)))
     archive(log, tmp_path)

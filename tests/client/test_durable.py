@@ -28,7 +28,7 @@ from palio.client import (
 )
 from palio.client.sync import connect_sync
 from palio.codec import control, frames
-from palio.codec.control import Goodbye, Letters, Position, Reject, Replay
+from palio.codec.control import Answer, Goodbye, Letters, Position, Reject, Replay
 from palio.errors import CallerError
 from palio.model import Filter, Notification, Pattern
 from tests.client.log_puppet import LogPuppet
@@ -305,6 +305,32 @@ def test_a_subscription_that_is_refused_takes_nothing() -> None:
     run(story())
 
 
+def test_what_two_subscriptions_have_got_that_are_refused_comes_once() -> None:
+    async def story() -> None:
+        async with LogPuppet() as puppet, durable_client(puppet) as eva:
+            puppet.is_silent = True
+            refused = [asyncio.create_task(_refused(eva, "x any")) for _ in range(2)]
+            await until(lambda: len(list(eva._inbox.subscriptions)) == 2)
+            puppet.deliver(x=1)
+            await until(lambda: all(each._waiting for each in eva._inbox.subscriptions))
+            puppet.is_silent = False
+            for each in puppet.asked(control.Ask):
+                puppet.say(control.encode(Answer(each.number, "limit", "too many")))
+            await asyncio.gather(*refused)
+            puppet.deliver(x=2)
+            one, other = await taken(await eva.subscribe("x any"), 2)
+            assert (one.number, other.number) == (0, 1)
+            await one.ack()
+            await other.ack(wait=True)
+
+    run(story())
+
+
+async def _refused(client: Client, wanted: str) -> None:
+    with pytest.raises(RefusedError):
+        await client.subscribe(wanted)
+
+
 # -- breaks ------------------------------------------------------------------------------------------------------------
 
 
@@ -461,6 +487,24 @@ def test_a_client_is_drained_when_all_is_acknowledged() -> None:
     run(story())
 
 
+@pytest.mark.parametrize("subscribes", [False, True])
+def test_draining_acknowledges_nothing_that_another_program_may_want(*, subscribes: bool) -> None:
+    async def story() -> None:
+        async with LogPuppet() as puppet:
+            for number in range(4):
+                puppet.deliver(**{"y" if number == 2 else "x": number})
+            eva = durable_client(puppet)
+            await eva.connect()
+            if subscribes:
+                for each in await taken(await eva.subscribe("x any"), 3):
+                    await each.ack()
+            await until(lambda: eva._inbox._unclaimed)  # type: ignore[attr-defined]
+            await eva.drain()
+            assert puppet.acknowledged == (1 if subscribes else -1)
+
+    run(story())
+
+
 # -- positions ---------------------------------------------------------------------------------------------------------
 
 
@@ -522,6 +566,27 @@ def test_another_log_begins() -> None:
             assert puppet.acknowledgements == [0]
             assert gaps == [Gap(Cursor(3, 1), Cursor(4, 0), "other-log")]
             assert gaps[0].count is None
+
+    run(story())
+
+
+def test_what_is_left_of_another_log_waits_for_its_subscription() -> None:
+    async def story() -> None:
+        async with LogPuppet() as puppet, durable_client(puppet) as eva:
+            events = await eva.subscribe("x any")
+            puppet.deliver(x=0)
+            puppet.deliver(y=1)
+            await until(lambda: eva._inbox._unclaimed)  # type: ignore[attr-defined]
+            puppet.log, puppet.deliveries = 4, []
+            await puppet.hang_up()
+            await until(lambda: eva.position is not None and eva.position.log == 4)
+            assert (await anext(await eva.subscribe("y any"))).cursor == Cursor(3, 1)
+            eva._inbox._settle()  # type: ignore[attr-defined]
+            for name in "xzx":  # the second has the number of what is left, and nobody wants it
+                puppet.deliver(**{name: 2})
+            for each in await taken(events, 3):
+                await each.ack()
+            await eva.acknowledged(Cursor(4, 2))
 
     run(story())
 

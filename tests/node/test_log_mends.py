@@ -176,10 +176,10 @@ def test_a_record_that_would_be_read_as_something_else_is_not_written() -> None:
 def test_a_durable_server_answers_a_wave_that_had_gone_out() -> None:
     server = Durable(architecture="as")
     server.handle([ports.Connect("rome")], 0)
-    server.node.waves.begin(Asked("eva", 1), ["rome"])
+    server.node.spreading.waves.begin(Asked("eva", 1), ["rome"])
     server.handle([Request("eva", 2, ports.Subscribe(Filter()))], 1)
     server.die(2)
-    ((wave, missing),) = server.node.waves.kept().values()
+    ((wave, missing),) = server.node.spreading.waves.kept().values()
     assert (type(wave), missing) == (Asked, ("rome",))
 
 

@@ -249,6 +249,23 @@ def test_acceptance_waits_for_what_it_promises_and_keeps_its_order() -> None:
     assert accepted(node.handle([Persisted(9)], 9)) == [3, 4, 5]
 
 
+@pytest.mark.parametrize(
+    ("bounds", "kept"), [({"letters": 3}, 3), ({"letters_bytes": 100}, 2), ({"letters_bytes": 1}, 1)]
+)
+def test_dead_letters_have_bounds_also_after_a_death(bounds: dict[str, int], kept: int) -> None:
+    server = Durable(log=small(**bounds))
+    server.handle([ports.Attach("eva", NOTHING, 1), Request("eva", 1, ports.Subscribe(Filter()))], 0)
+    server.handle([publications(*range(6))], 1)
+    for number in range(5):
+        server.handle([Request("eva", 2 + number, ports.Reject(number, "no"))], 2)
+    server.die(3)
+    server.handle([ports.Attach("eva", NOTHING, 2)], 4)
+    server.handle([Request("eva", 9, ports.Reject(5, "no"))], 4)
+    log = server.node.logs.of("eva")
+    assert [each.delivery for each in log.letters.values()] == list(range(6 - kept, 6))
+    assert (log.forgotten, log.letters_size) == (6 - kept, sum(len(each.frame) for each in log.letters.values()))
+
+
 def test_a_publication_that_is_only_in_memory_writes_nothing() -> None:
     server = Durable(reserve=1_000, mode=Mode.MEMORY)
     server.handle([Request("eva", 1, ports.Subscribe(Filter()))], 0)

@@ -57,7 +57,7 @@ def test_requests_of_before_that_wait_for_others() -> None:
                 assert await all_said(after) == []
                 b.driver._is_planned = False
                 b.driver._plan()
-                await until(lambda: not list(a.driver.node.waves.waiting()))
+                await until(lambda: not list(a.driver.node.spreading.waves.waiting()))
                 await asyncio.sleep(0)
                 assert await all_said(after) == [Answer(1)]
                 await after.close()

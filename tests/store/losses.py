@@ -9,7 +9,7 @@ from random import Random
 
 import apsw
 
-from palio.store import Batch, Store
+from palio.store import Batch, Reader, Store
 from tests.store.power import Disk, Operation, recording
 
 NAME = "rome.db"
@@ -28,6 +28,8 @@ class Story:
         """From a place in the journal on: so many commits are safe."""
         self.begun: list[tuple[int, int]] = []
         """From a place in the journal on: so many commits may be there."""
+        self.synced: list[tuple[int, int]] = []
+        """From a place in the journal on: readers were told that entries before this position are safe."""
         with recording() as self.journal:
             self._play()
 
@@ -39,6 +41,7 @@ class Story:
             batches = [self._batch() for _ in range(random.choice((1, 1, 3)))]
             self.begun.append((len(self.journal), len(self.contents) - 1))
             store.commit(batches, then_tidy=random.random() < 0.7)
+            self.synced.append((len(self.journal), self._told()))
             if any(each.is_synced for each in batches):
                 self.promises.append((len(self.journal), len(self.contents) - 1))
             if random.random() < 0.15:
@@ -49,6 +52,10 @@ class Story:
                 store = Store.open(self._path, name="rome", incarnation=8)
         store.close()
         self.promises.append((len(self.journal), len(self.contents) - 1))
+
+    def _told(self) -> int:
+        with Reader.open(self._path) as reader:
+            return reader.synced
 
     def _batch(self) -> Batch:
         random = self._random
@@ -77,6 +84,7 @@ class Story:
             assert store.damage == [], [str(each) for each in store.damage]
             if place >= self.opened:
                 assert store.incarnation == 7
+            assert store.next >= max((position for begin, position in self.synced if begin <= place), default=0)
             log = dict(store.read(0, 1 << 40, 1 << 40))
             found = dict(store.records()), log, store.first, store.next
             assert store.check().damage == []

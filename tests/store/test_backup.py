@@ -93,6 +93,10 @@ def test_another_process_reads_and_copies(rome: Rome, copy: Rome) -> None:
             store.commit([Batch(entries=[(4, b"v")], trim=2)])
             assert (reader.first, reader.next) == (2, 5)
             assert reader.read(0, 9, 1 << 30) == [(2, b"z" * 30_000), (3, b"w"), (4, b"v")]
+            store.commit([Batch(entries=[(5, b"u")], is_synced=False)])
+            assert (reader.next, reader.synced) == (6, 5)
+            store.commit([Batch()])
+            assert reader.synced == 6
             assert reader.damage == []
     with copy.open() as made:
         assert copy.contents(made) == FILLED

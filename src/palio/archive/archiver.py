@@ -91,7 +91,7 @@ class Archiver:
 
     def step(self) -> bool:
         """Take some of what is new, and write a roll if it is time; whether there was anything new."""
-        found = self._source.read(self._roll.next, self._source.meta.next, _READ_BYTES)
+        found = self._source.read(self._roll.next, self._source.meta.synced, _READ_BYTES)
         for position, data in found:
             self._take(position, data)
         if self.is_due:

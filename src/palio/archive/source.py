@@ -24,6 +24,10 @@ class Extent(Protocol):
     def next(self) -> int:
         """The position that the next entry will have."""
 
+    @property
+    def synced(self) -> int:
+        """The position before which all entries are on disk. Others may be lost, and their positions given again."""
+
 
 class Source(Protocol):
     """Entries at dense positions; :class:`palio.store.Reader` is one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -10,7 +10,6 @@ from palio.cli.party import Party, connected, party_options
 
 if TYPE_CHECKING:  # the help must not wait for the client
     from palio.client import DeadLetters, Letter
-    from palio.client.sync import SyncClient
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _ALL = click.option("--all", "take_all", is_flag=True, help="All of them.")
@@ -46,17 +45,12 @@ def list_letters(*, party: Party, as_json: bool) -> None:
 @party_options(needs_name=True)
 @_ALL
 @_JSON
-def requeue(*, numbers: tuple[int, ...], party: Party, take_all: bool, as_json: bool) -> None:
+def requeue(**given: Any) -> None:
     """Deliver dead letters again, by their numbers.
 
     A client of that party that is connected at the moment is disconnected by this.
     """
-    _check(numbers, take_all)
-    with connected(party) as client:
-        chosen = _chosen(client, numbers, take_all)
-        if chosen:
-            client.requeue(chosen)
-    _tell("requeued", chosen, as_json)
+    _do("requeued", **given)
 
 
 @letters.command(epilog="Example:  palio letters discard --name eva --all")
@@ -64,33 +58,30 @@ def requeue(*, numbers: tuple[int, ...], party: Party, take_all: bool, as_json: 
 @party_options(needs_name=True)
 @_ALL
 @_JSON
-def discard(*, numbers: tuple[int, ...], party: Party, take_all: bool, as_json: bool) -> None:
+def discard(**given: Any) -> None:
     """Forget dead letters, by their numbers.
 
     A client of that party that is connected at the moment is disconnected by this.
     """
-    _check(numbers, take_all)
-    with connected(party) as client:
-        chosen = _chosen(client, numbers, take_all)
-        if chosen:
-            client.discard(chosen)
-    _tell("discarded", chosen, as_json)
+    _do("discarded", **given)
 
 
-def _check(numbers: tuple[int, ...], take_all: bool) -> None:
+def _do(
+    done: Literal["requeued", "discarded"], *, numbers: tuple[int, ...], party: Party, take_all: bool, as_json: bool
+) -> None:
+    """Do something with some dead letters, and tell with which."""
     if take_all == bool(numbers):
         raise click.UsageError("name dead letters by their numbers, or take --all of them")
-
-
-def _chosen(client: SyncClient, numbers: tuple[int, ...], take_all: bool) -> list[int]:
-    return [each.number for each in client.letters().letters] if take_all else list(numbers)
-
-
-def _tell(done: str, chosen: list[int], as_json: bool) -> None:
+    with connected(party) as client:
+        chosen = [each.number for each in client.letters().letters] if take_all else list(numbers)
+        if chosen:
+            (client.requeue if done == "requeued" else client.discard)(chosen)
     if as_json:
         import msgspec
 
         click.echo(msgspec.json.encode({done: chosen}))
+    else:
+        click.echo(f"{done}: {', '.join(map(str, chosen)) or 'none'}", err=True)
 
 
 def _form(letter: Letter) -> dict[str, object]:

@@ -91,6 +91,11 @@ class Desk:
 
     # -- for consumers -------------------------------------------------------------------------------------------------
 
+    def hold(self, cursor: Cursor, holders: int) -> None:
+        """So many more have got a delivery. Of another log it makes no difference any more."""
+        if cursor.log == self.ledger.log:
+            self.ledger.hold(cursor.number, holders)
+
     def release(self, cursor: Cursor) -> None:
         """One of its holders is done with a delivery. Of another log it makes no difference any more."""
         if cursor.log == self.ledger.log:

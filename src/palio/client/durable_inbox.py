@@ -176,7 +176,7 @@ class DurableInbox(Inbox):
         for arrival in unclaimed:
             takers = [each for each in self._takers(arrival) if each in offered]
             if takers:
-                self.desk.ledger.hold(arrival.cursor.number, len(takers) - 1)
+                self.desk.hold(arrival.cursor, len(takers) - 1)
             for taker in takers:
                 self._give(taker, arrival)
             if not takers:
@@ -187,9 +187,12 @@ class DurableInbox(Inbox):
     def failed(self, subscription: Subscription) -> None:
         """It did not come about: what it has got waits for another one."""
         assert isinstance(subscription, DurableSubscription)
+        waiting = {arrival.cursor: arrival for arrival in self._unclaimed}
         for delivery in subscription.give_up():
-            self._unclaimed.append(delivery.arrival)
-        self._unclaimed = deque(sorted(self._unclaimed, key=lambda arrival: arrival.cursor))
+            if delivery.cursor in waiting:  # another one that did not come about has got it, too
+                self.desk.release(delivery.cursor)
+            waiting[delivery.cursor] = delivery.arrival
+        self._unclaimed = deque(waiting[cursor] for cursor in sorted(waiting))
         if self._is_settled:
             self._settle()
 
@@ -217,14 +220,20 @@ class DurableInbox(Inbox):
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """Take nothing more."""
+        """Take nothing more. What waits for a subscription that might still have come is not acknowledged."""
         self._is_stopped = True
         self._resume()
-        self._settle()
+        if self._is_settled:
+            self._settle()
+        elif self._settling is not None:
+            self._settling.cancel()
 
     async def settled(self) -> None:
-        """Wait until all that has come is acknowledged, and the server has noted that."""
+        """Wait until all that has come is acknowledged, and the server has noted that; as far as it can be."""
         cursor = self.desk.ledger.cursor
+        if self._unclaimed:
+            first = self._unclaimed[0].cursor
+            cursor = first._replace(number=first.number - 1)
         if cursor is not None:
             await self.desk.noted(cursor)
 

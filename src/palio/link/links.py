@@ -2,67 +2,16 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple
+from typing import Any
 
 from palio.errors import CallerError, LimitError, PeerError, brief
 from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
+from palio.link.link import Link, Opening, Repeated
 from palio.link.ports import Down, Event, Host, Keeper, Nothing, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings, Session
 from palio.routing.messages import Message, Stamp
-
-
-class _Repeated:
-    """A frame that is sent again and again until there is an answer."""
-
-    __slots__ = ("_least", "_most", "at", "frame", "patience")
-
-    def __init__(self, frame: Frame, now: int, settings: LinkSettings) -> None:
-        self.frame = frame
-        self.at = now
-        self.patience = self._least = settings.retransmit
-        self._most = settings.most_patience
-
-    def is_due(self, now: int) -> bool:
-        """Whether to send it now; then it waits longer than before."""
-        if now < self.at:
-            return False
-        self.at = now + self.patience
-        self.patience = min(2 * self.patience, self._most)
-        return True
-
-    def hasten(self, now: int) -> None:
-        """Send it now, and be as impatient as in the beginning."""
-        self.at, self.patience = now, self._least
-
-
-class _Opening(NamedTuple):
-    """A link that was asked for and not answered yet."""
-
-    frame: Open
-    question: _Repeated
-
-
-class _Link:
-    """A link that is there."""
-
-    __slots__ = ("answer", "doubt", "kept", "latency", "parcels", "role", "session")
-
-    def __init__(self, session: Session, role: str, latency: int, answer: _Repeated | None) -> None:
-        self.session, self.role, self.latency = session, role, latency
-        self.answer = answer
-        """Until the other end shows that it has got it; kept for good, because once more does no harm."""
-        self.doubt: _Repeated | None = None
-        """A question whether the other end still knows the link."""
-        self.kept = session.base, session.next, session.expected
-        """What the journal knows of the session."""
-        self.parcels: deque[tuple[int, int]] = deque()
-        """Messages that are kept together: the number of the first, and the one behind the last."""
-
-
-_Parcel = tuple[int, tuple[Message, ...]]
 
 
 class Links:
@@ -76,10 +25,10 @@ class Links:
         self._is_keeping = keeper is not None
         self._wishes: dict[str, Wish] = {}
         self._reopen: dict[str, int] = {}
-        self._opening: dict[str, _Opening] = {}
-        self._closing: dict[str, dict[Stamp, _Repeated]] = {}
+        self._opening: dict[str, Opening] = {}
+        self._closing: dict[str, dict[Stamp, Repeated]] = {}
         """Ends of links that a neighbour has not heard of; while it cannot be reached there may be several."""
-        self._links: dict[str, _Link] = {}
+        self._links: dict[str, Link] = {}
         self._last: dict[str, Stamp] = {}
         """The youngest link that each neighbour has opened: older requests are echoes."""
         self._ended: dict[str, Stamp] = {}
@@ -129,7 +78,7 @@ class Links:
         self._stirred[peer] = None
         if link is not None:
             if link.doubt is None:
-                link.doubt = _Repeated(Probe(link.session.stamp, now), now, self._settings)
+                link.doubt = Repeated(Probe(link.session.stamp, now), now, self._settings)
             link.session.hasten(now)
         for each in self._repeated(peer, link):
             each.hasten(now)
@@ -144,7 +93,7 @@ class Links:
         architecture, members = self._host.introduction()
         wish = self._wishes[peer]
         frame = Open(self._host.next_stamp(), wish.role, architecture, members, wish.latency)
-        self._opening[peer] = _Opening(frame, _Repeated(frame, now, self._settings))
+        self._opening[peer] = Opening(frame, Repeated(frame, now, self._settings))
 
     def _end(self, peer: str, why: Why, now: int) -> list[Event]:
         """Forget a link, or a question for one, and tell the other end until it knows."""
@@ -154,7 +103,7 @@ class Links:
             if why is Why.ENDED:
                 self._note_end(peer, stamp)
             close = Close(stamp, why)
-            self._closing.setdefault(peer, {})[stamp] = _Repeated(close, now, self._settings)
+            self._closing.setdefault(peer, {})[stamp] = Repeated(close, now, self._settings)
             self._keeper.put(("closing", peer, stamp), close)
         return [Down(peer)] if link else []
 
@@ -269,7 +218,7 @@ class Links:
         _, members = self._host.introduction()
         answer = Accept(stamp, members)
         session = Session(stamp, self._settings)
-        self._add(peer, _Link(session, role, frame.latency, _Repeated(answer, now, self._settings)))
+        self._add(peer, Link(session, role, frame.latency, Repeated(answer, now, self._settings)))
         return [Up(peer, role, stamp, frame.members, members, frame.latency)]
 
     def _accepted(self, peer: str, frame: Accept, now: int) -> list[Event]:
@@ -290,7 +239,7 @@ class Links:
         del self._opening[peer]
         session = Session(asked.session, self._settings)
         session.acknowledge_soon(now)
-        self._add(peer, _Link(session, asked.role, asked.latency, None))
+        self._add(peer, Link(session, asked.role, asked.latency, None))
         return [Up(peer, asked.role, asked.session, frame.members, asked.members, asked.latency)]
 
     def _refused(self, peer: str, frame: Refuse) -> list[Event]:
@@ -321,45 +270,25 @@ class Links:
 
     # -- what is kept --------------------------------------------------------------------------------------------------
 
-    def _add(self, peer: str, link: _Link) -> None:
+    def _add(self, peer: str, link: Link) -> None:
         self._reopen.pop(peer, None)
         self._links[peer] = link
         link.session.has_room = self._has_room and not self._full
-        self._keep_link(peer, link)
+        link.begin(peer, self._keeper)
 
-    def _keep_link(self, peer: str, link: _Link) -> None:
-        answer = link.answer.frame if link.answer else None
-        self._keeper.put(("link", peer), (link.session.stamp, link.role, link.latency, answer))
-
-    def _remove(self, peer: str, now: int) -> _Link | None:
+    def _remove(self, peer: str, now: int) -> Link | None:
         link = self._links.pop(peer, None)
         if peer in self._full:
             self._relieve(peer, now)
         if link is not None and self._is_keeping:
-            parcels = [("out", peer, first) for first, _ in link.parcels]
-            for key in (("link", peer), ("base", peer), ("in", peer), *parcels):
+            for key in link.keys(peer):
                 self._keeper.delete(key)
         return link
 
     def keep(self) -> None:
-        """Note how far the sessions have come since the last call. What was said since is kept as one parcel, until all
-        of it is acknowledged.
-        """
+        """Note how far the sessions have come since the last call."""
         for peer, link in self._links.items():
-            session, (base, end, expected) = link.session, link.kept
-            if (session.base, session.next, session.expected) == link.kept:
-                continue
-            link.kept = session.base, session.next, session.expected
-            if session.base != base:
-                self._keeper.put(("base", peer), session.base)
-                while link.parcels and link.parcels[0][1] <= session.base:
-                    self._keeper.delete(("out", peer, link.parcels.popleft()[0]))
-            if session.expected != expected:
-                self._keeper.put(("in", peer), session.expected)
-            first = max(end, session.base)
-            if session.next > first:
-                link.parcels.append((first, session.next))
-                self._keeper.put(("out", peer, first), session.messages_from(first))
+            link.keep(peer, self._keeper)
 
     def restore(self, records: Mapping[tuple[Any, ...], Any], now: int) -> list[Up]:
         """Take back what was kept; the links that are there. Links that were wished for are opened again."""
@@ -373,17 +302,12 @@ class Links:
                 case ("ended", peer):
                     self._ended[peer] = value
                 case ("closing", peer, stamp):
-                    self._closing.setdefault(peer, {})[stamp] = _Repeated(value, now, self._settings)
+                    self._closing.setdefault(peer, {})[stamp] = Repeated(value, now, self._settings)
                 case ("link", peer):
-                    stamp, role, latency, answer = value
-                    repeated = _Repeated(answer, now, self._settings) if answer is not None else None
-                    parcels = sorted((key[2], each) for key, each in records.items() if key[:2] == ("out", peer))
-                    session = self._session(records, peer, stamp, parcels)
-                    self._links[peer] = _Link(session, role, latency, repeated)
-                    self._links[peer].parcels.extend((first, first + len(each)) for first, each in parcels)
-                    if self._links[peer].session.is_full():
+                    link = self._links[peer] = Link.restored(records, peer, value, now, self._settings)
+                    if link.session.is_full():
                         self._full[peer] = None
-                    ups.append(Up(peer, role, stamp, (), (), latency))
+                    ups.append(Up(peer, link.role, link.session.stamp, (), (), link.latency))
         for peer in self._wishes:
             if peer not in self._links:
                 self._reopen[peer] = now
@@ -392,16 +316,6 @@ class Links:
             self.doubt(peer, now)
         self._stirred.update(dict.fromkeys([*self._wishes, *self._closing]))
         return ups
-
-    def _session(
-        self, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp, parcels: Sequence[_Parcel]
-    ) -> Session:
-        base = records.get(("base", peer), 0)
-        outbox = [
-            message for first, messages in parcels for number, message in enumerate(messages, first) if number >= base
-        ]
-        expected = records.get(("in", peer), 0)
-        return Session(stamp, self._settings, expected=expected, base=base, outbox=outbox)
 
     # -- what neighbours are told --------------------------------------------------------------------------------------
 
@@ -478,7 +392,7 @@ class Links:
                 self._plan(peer, session.deadline)
         return due
 
-    def _repeated(self, peer: str, link: _Link | None) -> Sequence[_Repeated]:
+    def _repeated(self, peer: str, link: Link | None) -> Sequence[Repeated]:
         """What is said again and again to a neighbour."""
         found = [*self._closing[peer].values()] if peer in self._closing else []
         if peer in self._opening:

@@ -138,7 +138,7 @@ class Keeping:
                 self.journal.put(("waiting",), waiting or None)
         for about, value in {**node.telling.records(), **node.neighbours.compression.records()}.items():
             self.journal.put(about, value)
-        waves = node.waves.kept()
+        waves = node.spreading.waves.kept()
         for number in [number for number in self._waves if number not in waves]:
             self.journal.delete(("wave", number))
         for number, wave in waves.items():
@@ -171,7 +171,7 @@ class Keeping:
         self._counters = known.get(("counters",), (0, 0, node.publishing.clock.latest))
         node.publishing.count, latest, node.publishing.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
-        node.waves.restore(self._waves)
+        node.spreading.waves.restore(self._waves)
         node.router.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
         ups = node.links.restore(known, now)
         for up in ups:

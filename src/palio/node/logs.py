@@ -47,6 +47,8 @@ class LogSettings(msgspec.Struct, frozen=True):
     """Bytes that may be on their way to one party; beyond that nothing more is sent."""
     letters: int = 1_000
     """Dead letters of one party; with more the oldest are forgotten."""
+    letters_bytes: int = 16 << 20
+    """The same by what they say; the last one is kept in any case."""
     keys: int = 1_000_000
     """Keys of publications that are known."""
     key_age: int = 3_600_000_000
@@ -382,7 +384,7 @@ class Logs:
             if log_of is not None and key[0] == "mark":
                 log_of.marks.append(Mark(key[2], *value))
             elif log_of is not None:
-                log_of.letters[key[2]] = value
+                log_of.keep_letter(key[2], value)
         for log in self._logs.values():
             log.marks.sort()
         doubtful: dict[PartyLog, None] = {}

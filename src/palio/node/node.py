@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +12,9 @@ from palio.errors import CallerError, PalioError, PeerError, brief
 from palio.link.ports import Down, Event, Received, Refused, Up
 from palio.model import Notification
 from palio.node import ports
-from palio.node.acceptances import Acceptances
 from palio.node.admission import NotAllowedError
 from palio.node.delegation import Delegating
+from palio.node.holding import Holding, Unwritten
 from palio.node.hybrid import date_of
 from palio.node.journal import Journal, Record
 from palio.node.keeping import Keeping, Kept
@@ -26,7 +25,6 @@ from palio.node.neighbours import Neighbours
 from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
-    DeliverBlock,
     DeliverSequence,
     Fetch,
     FromPeer,
@@ -36,7 +34,6 @@ from palio.node.ports import (
     LinkUp,
     Outlook,
     Output,
-    Persist,
     PublishBlock,
     Reply,
     Request,
@@ -49,11 +46,12 @@ from palio.node.reading import Reading
 from palio.node.requests import Requests
 from palio.node.seen import Seen
 from palio.node.settings import NodeSettings, check_settings
+from palio.node.spreading import Spreading
 from palio.node.watches import Found
-from palio.node.waves import Asked, Passed, Waves
+from palio.node.waves import Asked
 from palio.routing import messages
 from palio.routing.architectures import ARCHITECTURES
-from palio.routing.messages import Message, WaveName
+from palio.routing.messages import Message
 from palio.routing.outlooks import Outlooks
 from palio.routing.router import Router
 from palio.routing.telling import Telling
@@ -90,23 +88,18 @@ class Node:
         self.outlooks = Outlooks(self.router)
         self.neighbours = Neighbours(settings, self.router, journal)
         self.links = self.neighbours.links
-        self.logs = Logs(settings.log, settings.incarnation, journal or Journal(), self._emit)
-        self.reading = Reading(self.logs, journal or Journal(), self._emit)
+        self.logs = Logs(settings.log, settings.incarnation, journal or Journal(), self.emit)
+        self.reading = Reading(self.logs, journal or Journal(), self.emit)
         self.keys = Keys(settings.log.keys, settings.log.key_age)
-        self._acceptances = Acceptances()
         self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
         self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
         self.publishing = Publishing(settings, self.router)
         self.publications = Publications(self, is_durable=settings.durable)
         self.requests = Requests(self, self._keeping)
         self.seen = Seen(settings.server, settings.incarnation)
-        self.waves: Waves[Asked | Passed] = Waves()
+        self.spreading = Spreading(self)
+        self.holding = Holding()
         self._outputs: list[Output] = []
-        self._held: deque[tuple[int, int, list[Output]]] = deque()
-        """What waits until records are on disk, by their tokens; and how long the log is then."""
-        self.held_bytes = 0
-        """About how much that is."""
-        self._released: list[Output] = []
         self._at_once: list[Output] = []
         """What does not wait: it is for the driver alone."""
         self._is_pressing = False
@@ -114,7 +107,6 @@ class Node:
         self._has_room = True
         self.expired = 0
         """Notifications that were worth nothing any more when they came."""
-        self._token = 0
         self._has_news = False
         """Whether the neighbours may have to be told something."""
         self._now = now
@@ -144,7 +136,7 @@ class Node:
         if self._has_news or self.telling.deadline is not None or self.neighbours.deadline is not None:
             self._has_news |= self.telling.is_due(now) or self.neighbours.is_due(now)
             while self._has_news:
-                self._tell()
+                self.tell()
             due = self.monitors.deadline
         entries = self.logs.finish(now)
         self.reading.send(now)
@@ -155,7 +147,7 @@ class Node:
             outputs.append(Send(peer, frame))
         self.deadline = self._earliest(due)
         if self._keeping is not None:
-            return self._hold(self._keeping, outputs, entries)
+            outputs = self._hold(self._keeping, outputs, entries)
         at_once, self._at_once = self._at_once, []
         return at_once + outputs
 
@@ -168,40 +160,21 @@ class Node:
         return deadline
 
     def _hold(self, keeping: Keeping, outputs: list[Output], entries: tuple[tuple[int, bytes], ...]) -> list[Output]:
-        """Write first what the outputs depend on; what depends on nothing new still waits for what is before it.
-
-        Answers to publishers wait for as much as they were promised.
-        """
-        said, self._at_once, self._released = self._at_once + self._released, [], []
+        """Write first what the outputs depend on."""
         trim = self.logs.trim(self._now)
         records = keeping.finish(self)
         is_pressing, self._is_pressing = self._is_pressing, False
-        if records or entries or trim is not None:
-            self._token += 1
-            self._held.append((self._token, self.logs.position, outputs))
-            self.held_bytes += _size_of(outputs)
-            said.append(Persist(self._token, records, entries, trim, is_pressing))
-        elif self._held:
-            self._held[-1][2].extend(outputs)
-            self.held_bytes += _size_of(outputs)
-        else:
-            said += outputs
-        said += self._acceptances.due(self._token)
-        return said
+        is_needed = bool(records or entries) or trim is not None
+        unwritten = Unwritten(records, entries, trim, is_pressing) if is_needed else None
+        return self.holding.hold(outputs, unwritten, self.logs.position)
 
     def _persisted(self, token: int, *, is_synced: bool) -> None:
         if not is_synced:
-            self._released += self._acceptances.written(token)
+            self.holding.written(token)
             return
-        while self._held and self._held[0][0] <= token:
-            _, position, outputs = self._held.popleft()
+        position = self.holding.synced(token)
+        if position is not None:
             self.logs.recent.persisted(position)
-            self._released += outputs
-            self.held_bytes -= _size_of(outputs)
-        self._released += self._acceptances.synced(token)
-
-    def _emit(self, output: Output) -> None:
-        (self._at_once if isinstance(output, Fetch) else self._outputs).append(output)
 
     # -- for the parts of a node ---------------------------------------------------------------------------------------
 
@@ -210,6 +183,10 @@ class Node:
         """The time, in microseconds."""
         return self._now
 
+    def emit(self, output: Output) -> None:
+        """Say something, when all that it may depend on is on disk; the driver's own business goes on at once."""
+        (self._at_once if isinstance(output, Fetch | Rest) else self._outputs).append(output)
+
     def press(self) -> None:
         """Somebody waits until what has changed is on disk."""
         self._is_pressing = True
@@ -217,7 +194,7 @@ class Node:
     def tell_first(self) -> None:
         """Tell neighbours what they have to know before the next notification comes."""
         if self._has_news:
-            self._tell()
+            self.tell()
 
     def forward(self, message: messages.Publish, *, to_parties: bool = True) -> None:
         """Send a publication of a party on its way; to parties only if they have not got it in another way."""
@@ -225,14 +202,14 @@ class Node:
 
     def give_back(self, block: PublishBlock) -> None:
         """There was too much in a block: give this again."""
-        self._at_once.append(Rest(block))
+        self.emit(Rest(block))
 
     def answer(self, answer: AcceptedUpTo | Reply) -> None:
         """Tell a publisher something, as soon as it holds."""
         if self._keeping is None:
             self._outputs.append(answer)
         else:
-            self._acceptances.add(answer)
+            self.holding.acceptances.add(answer)
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
@@ -303,7 +280,7 @@ class Node:
             self._outputs.append(Reply(asker, request.number, error.with_traceback(None)))
             return
         if waits:
-            self._spread(Asked(asker, request.number), None, self.settings.server)
+            self.spreading.spread(Asked(asker, request.number), None, self.settings.server)
         else:
             self._outputs.append(Reply(asker, request.number))
 
@@ -370,7 +347,7 @@ class Node:
                     self.telling.forget(peer)
                     self.delegating.lost(peer, self._now)
                     self._deliver_sequences(self.monitors.found())
-                    self._come_back(self.waves.lost(peer, lambda each: isinstance(each, Passed) and each.peer == peer))
+                    self.spreading.lost(peer)
                     self._outputs.append(LinkDown(peer))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
@@ -401,9 +378,9 @@ class Node:
             case messages.Accepted() | messages.Recall() | messages.Release():
                 self._take_over(peer, message)
             case messages.Spread():
-                self._pass_wave_on(peer, message)
+                self.spreading.pass_on(peer, message)
             case messages.Spreaded(token):
-                self._come_back(self.waves.answered(peer, token))
+                self.spreading.come_back(self.spreading.waves.answered(peer, token))
             case _:
                 self.neighbours.hear(peer, message)
                 if self._keeping:
@@ -441,7 +418,7 @@ class Node:
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
-    def _tell(self, *, pressing: bool = False) -> None:
+    def tell(self, *, pressing: bool = False) -> None:
         """Tell the neighbours what has changed; and cut links that close a cycle, until there is none.
 
         What may wait for more to tell does, unless it is pressing.
@@ -453,17 +430,17 @@ class Node:
                 self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
                 self._happened(self.links.disconnect(peer, self._now))
         for peer, said in self.neighbours.updates(self._now, pressing=pressing):
-            self._send(peer, said)
+            self.send(peer, said)
         pressing |= self.delegating.reconsider()
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
-            self._send(peer, control)
+            self.send(peer, control)
         self._talk_of_patterns()
 
     def _talk_of_patterns(self) -> None:
         """Tell the neighbours about patterns that one watches for the other: behind what they are told of filters."""
         if not self._has_news:
             for peer, message in self.delegating.outgoing():
-                self._send(peer, [message])
+                self.send(peer, [message])
 
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
         """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
@@ -471,7 +448,8 @@ class Node:
             if peer in self.neighbours.borders:
                 self.neighbours.borders[peer].let_out(control)
 
-    def _send(self, peer: str, said: Sequence[Message]) -> None:
+    def send(self, peer: str, said: Sequence[Message]) -> None:
+        """Say something to a neighbour, if there is a link."""
         if peer in self.router.peers:
             border = self.neighbours.borders.get(peer)
             events = self.links.send(peer, said if border is None else border.let_out(said), self._now)
@@ -498,13 +476,13 @@ class Node:
             self._send_taken(passed, route.peers)
             return
         for peer in route.peers:
-            self._send(peer, (passed,))
+            self.send(peer, (passed,))
 
     def _send_taken(self, message: messages.Publish, peers: Sequence[str]) -> None:
         """Send a notification that was taken for neighbours; to those that get it anyway, it is said with it."""
         taken = self.monitors.taken_of(message.notification, peers)
         for peer in peers:
-            self._send(peer, (msgspec.structs.replace(message, tags=taken.get(peer, ())),))
+            self.send(peer, (msgspec.structs.replace(message, tags=taken.get(peer, ())),))
         self._talk_of_patterns()
 
     def _deliver(self, parties: tuple[str, ...], notification: Notification, *, is_own: bool) -> None:
@@ -522,42 +500,3 @@ class Node:
                 self.logs.deliver_sequence(each, self._now)
             else:
                 self._outputs.append(DeliverSequence(*each))
-
-    def _spread(self, waiting: Asked | Passed, source: str | None, origin: str) -> None:
-        """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
-        self._tell(pressing=True)
-        peers = [peer for peer in self.router.hearing(origin) if peer != source]
-        if not peers:
-            self._come_back([waiting])
-            return
-        token = self.waves.begin(waiting, peers)
-        begun = self.settings.server, self.settings.incarnation, token
-        wave = waiting.wave if isinstance(waiting, Passed) else begun
-        for peer in peers:
-            self._send(peer, [messages.Spread(token, origin, wave)])
-
-    def _pass_wave_on(self, peer: str, message: messages.Spread) -> None:
-        passed, is_border = Passed(peer, message.token, message.wave), peer in self.neighbours.borders
-        if is_border and self._is_out(message.wave):
-            self._come_back([passed])  # there is a loop between networks, which is not cut yet
-        else:
-            self._spread(passed, peer, self.settings.server if is_border else message.origin)
-
-    def _is_out(self, wave: WaveName) -> bool:
-        """Whether a wave has begun here, or was passed on and has not come back."""
-        is_own = wave[:2] == (self.settings.server, self.settings.incarnation)
-        return is_own or any(isinstance(each, Passed) and each.wave == wave for each in self.waves.waiting())
-
-    def _come_back(self, waiting: Iterable[Asked | Passed]) -> None:
-        for each in waiting:
-            match each:
-                case Asked(party, number):
-                    self._outputs.append(Reply(party, number))
-                case Passed(peer, token):
-                    self._tell(pressing=True)  # the answer comes behind all that was said
-                    self._send(peer, [messages.Spreaded(token)])
-
-
-def _size_of(outputs: Iterable[Output]) -> int:
-    """About how much memory outputs take: deliveries are the most of it."""
-    return sum(len(each.frames) for each in outputs if isinstance(each, DeliverBlock))

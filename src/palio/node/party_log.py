@@ -73,8 +73,8 @@ class PartyLog:
 
     __slots__ = (
         "attempts", "away", "done", "done_size", "dropped", "expected", "expired", "flights", "forgotten", "high",
-        "identity", "is_blocked", "is_fetching", "keep", "letter", "letters", "marks", "name", "next", "number",
-        "place", "reader", "reading", "sent", "sent_size", "since", "size", "taken", "taken_size",
+        "identity", "is_blocked", "is_fetching", "keep", "letter", "letters", "letters_size", "marks", "name", "next",
+        "number", "place", "reader", "reading", "sent", "sent_size", "since", "size", "taken", "taken_size",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, identity: int, keep: Keep) -> None:
@@ -96,6 +96,8 @@ class PartyLog:
         """Since when the party is not here."""
         self.marks: list[Mark] = []
         self.letters: dict[int, Letter] = {}
+        self.letters_size = 0
+        """Bytes of what they say."""
         self.letter = 0
         """The number of the next dead letter."""
         self.forgotten = 0
@@ -170,6 +172,17 @@ class PartyLog:
         """The first position with something that is not acknowledged, or before it; none if there is nothing."""
         mark = self.mark_of(self.done) if self.done < self.next else None
         return None if mark is None else mark.position
+
+    def keep_letter(self, number: int, letter: Letter) -> None:
+        """There is a dead letter."""
+        self.letters[number] = letter
+        self.letters_size += len(letter.frame)
+
+    def forget_letter(self, number: int) -> Letter:
+        """There is one less."""
+        letter = self.letters.pop(number)
+        self.letters_size -= len(letter.frame)
+        return letter
 
     def send(self, end: int, size: int, place: int) -> None:
         """All up to a number are on their way."""

@@ -335,16 +335,19 @@ class Reading:
             self._look_up(log, number, place, found)
 
     def _add_letter(self, log: PartyLog, letter: Letter) -> None:
-        log.letters[log.letter] = letter
+        settings = self._logs.settings
+        log.keep_letter(log.letter, letter)
         self._journal.put(("letter", log.number, log.letter), letter)
         log.letter += 1
-        while len(log.letters) > self._logs.settings.letters:
+        while len(log.letters) > settings.letters or (
+            log.letters_size > settings.letters_bytes and len(log.letters) > 1
+        ):
             self._forget_letter(log, next(iter(log.letters)))
             log.forgotten += 1
 
     def _forget_letter(self, log: PartyLog, letter: int) -> Letter:
         self._journal.delete(("letter", log.number, letter))
-        return log.letters.pop(letter)
+        return log.forget_letter(letter)
 
     def letters(self, party: str, wish: Letters, now: int) -> None:
         """Do something with dead letters: all of them, or nothing."""

@@ -249,7 +249,7 @@ class Driver:
             self._is_congested = is_full
             self.congested(is_full)
         if self.storage is not None:
-            is_behind = self.storage.is_behind(self.node.held_bytes)
+            is_behind = self.storage.is_behind(self.node.holding.bytes)
             if is_behind != self._is_delayed:
                 self._is_delayed = is_behind
                 self.delayed(is_behind)

@@ -39,6 +39,8 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """And how many bytes; 0: any number."""
     letters: _Count = 1_000
     """Dead letters of one party; with more the oldest are forgotten, and counted."""
+    letters_bytes: _Count = 16 << 20
+    """The same by their bytes; the last one is kept in any case."""
     keys: _Count = 1_000_000
     """Keys of publications that are known; with more the oldest are forgotten."""
     key_seconds: _Seconds = 3_600.0
@@ -100,6 +102,7 @@ def log_settings(store: StoreTable, durable: Durable, *, everything: bool) -> Lo
         durable.keep,
         retention,
         letters=store.letters,
+        letters_bytes=store.letters_bytes,
         keys=store.keys,
         key_age=round(store.key_seconds * 1e6),
         everything=everything,

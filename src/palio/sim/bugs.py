@@ -32,16 +32,16 @@ class Bug(NamedTuple):
     @contextmanager
     def planted(self) -> Iterator[None]:
         """The bug is in the code until the end of the ``with`` block."""
-        is_own = self.method in vars(self.owner)
+        own = vars(self.owner).get(self.method)  # as it stands there: it may be a class method
         right = getattr(self.owner, self.method)
         setattr(self.owner, self.method, self.make(right))
         try:
             yield
         finally:
-            if is_own:
-                setattr(self.owner, self.method, right)
-            else:
+            if own is None:
                 delattr(self.owner, self.method)  # it was inherited
+            else:
+                setattr(self.owner, self.method, own)
 
 
 class Bugs:

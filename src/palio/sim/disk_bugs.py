@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from palio.link.link import Link
 from palio.link.links import Links
 from palio.node.keeping import Keeping, Kept
 from palio.node.logs import Logs
@@ -13,7 +14,7 @@ from palio.node.party_log import PartyLog
 from palio.node.ports import Output, Persist
 from palio.node.waves import Waves
 from palio.routing.membership import Membership
-from palio.routing.messages import Control, Stamp
+from palio.routing.messages import Control
 from palio.sim.bugs import TREES, Bugs
 
 BUGS = Bugs()
@@ -31,7 +32,7 @@ def _acknowledged_before_persisted(right: _Right) -> _Right:
         said: list[Output] = right(node, keeping, outputs, entries)
         for persist in [each for each in said if isinstance(each, Persist)]:
             node._persisted(persist.token, is_synced=True)
-        released, node._released = node._released, []
+        released, node.holding._released = node.holding._released, []
         return released + said
 
     return hold
@@ -65,14 +66,15 @@ def _outbox_not_kept(_right: _Right) -> _Right:
     return lambda _links: None
 
 
-@BUGS.plant(Links, "_session", _SERVERS, _CRASHES)
+@BUGS.plant(Link, "restored", _SERVERS, _CRASHES)
 def _outbox_not_restored(right: _Right) -> _Right:
     """Messages that had not been acknowledged are forgotten, and their numbers are given again."""
 
-    def session(links: Links, records: Mapping[tuple[Any, ...], Any], peer: str, stamp: Stamp, _parcels: Any) -> Any:
-        return right(links, records, peer, stamp, ())
+    def restored(records: Mapping[tuple[Any, ...], Any], peer: str, *more: Any) -> Link:
+        link: Link = right({key: each for key, each in records.items() if key[:2] != ("out", peer)}, peer, *more)
+        return link
 
-    return session
+    return restored
 
 
 @BUGS.plant(Logs, "_recover", _ALL, _CRASHES)

@@ -27,7 +27,7 @@ def generate_durability(seed: int, architecture: str, faults: str = "all", opera
     return _DurabilityStory(random, seed, architecture, faults).tell(operations)
 
 
-def _settings(random: Random) -> LogSettings:
+def _settings(random: Random, aside: Random) -> LogSettings:
     """Small enough for everything to happen: little memory, few marks, short retention."""
     long = 10**12
     retention = random.choice(
@@ -39,6 +39,7 @@ def _settings(random: Random) -> LogSettings:
         recent_bytes=random.choice([0, 500, 1 << 20]),
         flight_bytes=random.choice([200, 4 << 20]),
         letters=random.choice([2, 1_000]),
+        letters_bytes=aside.choice([200, 16 << 20]),
         key_age=random.choice([1_500, 10**9]),
         marks=MarkSettings(random.choice([1, 3, 4_096]), random.choice([300, 1 << 20]), random.choice([1, 5, 1_024])),
         sweep=random.choice([1, 4, 16]),
@@ -83,7 +84,7 @@ class _DurabilityStory(_Story):
             if random.random() < 0.7:
                 self.attach(party)
                 self.step("subscribe", text=filter_text(random), server=self.where[party], party=party)
-        settings = _settings(random)
+        settings = _settings(random, self.aside())
         return msgspec.structs.replace(super().tell(operations), durable=True, logs=settings)
 
     def party(self) -> None:

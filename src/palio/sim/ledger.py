@@ -245,19 +245,26 @@ class Book:
         asked = [each.operation for each in inputs if isinstance(each, Request) and each.party == party]
         wanted = [(letter, wish.action) for wish in asked if isinstance(wish, Letters) for letter in wish.letters]
         frames_again = [item.frame for item in added]
-        forgotten = 0
+        forgotten, last = 0, None
         for letter in gone:
             frame = letters.pop(letter).frame if letter in letters else b""
             actions = [action for known, action in wanted if known == letter]
             if not actions:
-                forgotten += 1
+                forgotten, last = forgotten + 1, frame
             elif actions == ["requeue"] and frame and frame not in frames_again:
                 self._problem(f"the dead letter {letter} of {party} is gone and not delivered again")
-        if len(letters) > self.settings.letters:
-            self._problem(f"{party} has {len(letters)} dead letters; there may be {self.settings.letters}")
+        self._judge_letters(party, [each.frame for each in letters.values()], last)
         return msgspec.structs.replace(
             facts, letters=letters, lettered=frozenset(lettered), forgotten=facts.forgotten + forgotten
         )
+
+    def _judge_letters(self, party: str, kept: list[bytes], forgotten: bytes | None) -> None:
+        """There are as many as there may be, and the last that was forgotten had to be."""
+        count, size = self.settings.letters, self.settings.letters_bytes
+        if len(kept) > count or (sum(map(len, kept)) > size and len(kept) > 1):
+            self._problem(f"{party} has {len(kept)} dead letters of {sum(map(len, kept))} bytes")
+        if forgotten is not None and len(kept) < count and sum(map(len, kept)) + len(forgotten) <= size:
+            self._problem(f"a dead letter of {party} is forgotten, and {len(kept)} are kept")
 
     # -- what falls out ------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from palio.node.node import Node
 from palio.node.publications import Publications
 from palio.node.requests import Requests
 from palio.node.seen import Seen
+from palio.node.spreading import Spreading
 from palio.node.waves import Asked, Passed, Waves
 from palio.routing import messages
 from palio.routing.membership import Membership
@@ -234,29 +235,30 @@ def _first_answer_counts(right: _Right) -> _Right:
     return answered
 
 
-@BUGS.plant(Node, "_spread", TREES, ("races",))
+@BUGS.plant(Spreading, "spread", TREES, ("races",))
 def _wave_not_passed_on(right: _Right) -> _Right:
     """A neighbour's wave is answered at once, before it has gone any further."""
 
-    def spread(node: Node, waiting: Asked | Passed, source: str | None, origin: str) -> None:
+    def spread(spreading: Spreading, waiting: Asked | Passed, source: str | None, origin: str) -> None:
         if isinstance(waiting, Passed):
-            node._come_back([waiting])
+            spreading.come_back([waiting])
         else:
-            right(node, waiting, source, origin)
+            right(spreading, waiting, source, origin)
 
     return spread
 
 
-@BUGS.plant(Node, "_spread", ("hs", "as"), ("races",))
+@BUGS.plant(Spreading, "spread", ("hs", "as"), ("races",))
 def _wave_overtakes(right: _Right) -> _Right:
     """A wave goes out before what it is to follow."""
 
-    def spread(node: Node, waiting: Asked | Passed, source: str | None, origin: str) -> None:
-        tell, node._tell = node._tell, lambda **_: None  # type: ignore[method-assign]
+    def spread(spreading: Spreading, waiting: Asked | Passed, source: str | None, origin: str) -> None:
+        node = spreading._node
+        tell, node.tell = node.tell, lambda **_: None  # type: ignore[method-assign]
         try:
-            right(node, waiting, source, origin)
+            right(spreading, waiting, source, origin)
         finally:
-            node._tell = tell  # type: ignore[method-assign]
+            node.tell = tell  # type: ignore[method-assign]
 
     return spread
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -40,20 +40,13 @@ class Entry(NamedTuple):
 class LoggedNode(Node):
     """A node with a log. If it is durable, the log is on its disk, and is as complete as all that is there."""
 
-    def __init__(
-        self,
-        settings: NodeSettings,
-        records: Iterable[Record] = (),
-        now: int = 0,
-        tail: Iterable[tuple[int, bytes]] = (),
-        first: int = 0,
-    ) -> None:
+    def __init__(self, settings: NodeSettings, records: Iterable[Record] = (), now: int = 0, *given: Any) -> None:
         records = list(records)
         self.log: list[Entry] = [value for key, value in records if key[0] == "log"]
         self._begun = now
         self._next = max([key[1] + 1 for key, _ in records if key[0] == "log"], default=0)  # type: ignore[operator]
         self._events: list[Arrived | Wanted] = []
-        super().__init__(settings, records, now, tail, first)
+        super().__init__(settings, records, now, *given)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """As always; and write down what matters to monitors."""

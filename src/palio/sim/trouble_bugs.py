@@ -91,9 +91,9 @@ def _nothing_new_does_not_wait(right: _Right) -> _Right:
 
     def hold(node: Node, keeping: Keeping, outputs: list[Output], entries: Any) -> list[Output]:
         said: list[Output] = right(node, keeping, outputs, entries)
-        if any(isinstance(each, Persist) for each in said) or not node._held:
+        if any(isinstance(each, Persist) for each in said) or not node.holding._turns:
             return said
-        waiting = node._held[-1][2]
+        waiting = node.holding._turns[-1].outputs
         del waiting[len(waiting) - len(outputs) :]
         return said + outputs
 

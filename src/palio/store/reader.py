@@ -51,6 +51,11 @@ class Reader:
         """The position that the next entry will have."""
         return self.meta.next
 
+    @property
+    def synced(self) -> int:
+        """The position before which all entries are on disk; what is not may be lost with the power."""
+        return self.meta.synced
+
     def read(self, position: int, end: int, most_bytes: int) -> list[tuple[int, bytes]]:
         """Entries from a position on, within the log: at least one, then until there are so many bytes."""
         return self._reader.read(position, end, most_bytes)

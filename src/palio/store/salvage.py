@@ -122,7 +122,7 @@ class _Salvage:
                 self._target.execute("BEGIN")
         self._target.execute("COMMIT")
         self.damage += [entries_lost(begin, behind) for begin, behind in ranges(lost)]
-        return meta.changed(first=first, next=end)
+        return meta.changed(first=first, next=end, synced=end)
 
     def _ends(self) -> tuple[int, int]:
         """Where the log begins and ends, as far as its entries tell."""

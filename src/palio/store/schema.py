@@ -30,7 +30,7 @@ TABLES = {
 MIGRATIONS: dict[int, Callable[[apsw.Connection], None]] = {}
 """For each earlier version, what makes it the next one; all of it, with the new version, is one transaction."""
 
-_NUMBERS = Struct("<HQQQQQqQQ??")
+_NUMBERS = Struct("<HQQQQQqQQQ??")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,9 @@ class Meta:
     """Of the checksums of all state records."""
     first: int = 0
     next: int = 0
+    synced: int = 0
+    """Entries before this position are on disk, as far as this commit knows: itself included, if it was synced. Others
+    may be lost with the power, and their positions given again."""
     is_copy: bool = False
     """Whether it is a backup, which is old by definition."""
     is_settled: bool = False
@@ -64,7 +67,7 @@ class Meta:
         """
         numbers = _NUMBERS.pack(
             VERSION, self.incarnation, self.opening, self.nonce, self.commit, self.records, self.sum, self.first,
-            self.next, self.is_copy, self.is_settled,
+            self.next, self.synced, self.is_copy, self.is_settled,
         )  # fmt: skip
         return numbers + self.name.encode()
 

@@ -137,7 +137,7 @@ class Store:
             changes["incarnation"] = max(known + 1, candidate)
             changes["is_settled"] = False
             changes["opening"] = max(meta.opening, before.opening if before else 0) + 1
-        self._write(Plan(meta.changed(**changes), ()), is_synced=True)
+        self._write(Plan(meta.changed(**changes), (), is_synced=True))
         self._witness = Witness(self.path, Testimony.of(self._meta))
         self._reader = reading.LogReader(self.path, self._notice)
 
@@ -219,13 +219,13 @@ class Store:
         :class:`FullStoreError`: nothing was written; make room and try again. :class:`FailedStoreError`: stop. Whoever
         does not let it tidy up calls :meth:`tidy` now and then.
         """
-        self._write(Plan(self._meta, batches), is_synced=any(each.is_synced for each in batches))
+        self._write(Plan(self._meta, batches, is_synced=any(each.is_synced for each in batches)))
         if then_tidy:
             self.tidy()
 
-    def _write(self, plan: Plan, *, is_synced: bool) -> None:
+    def _write(self, plan: Plan) -> None:
         with self._guarded():
-            self._sync(is_synced=is_synced)
+            self._sync(is_synced=plan.is_synced)
             self._connection.execute("BEGIN IMMEDIATE")
             meta = plan.write(self._connection, self._sums)
             self._connection.execute("COMMIT")
@@ -237,8 +237,8 @@ class Store:
         self._is_swept = self._is_swept and meta.first == self._meta.first
         self._meta = meta
         self._count_pages()
-        self._has_unsynced = not is_synced
-        if is_synced and self._witness is not None:
+        self._has_unsynced = not plan.is_synced
+        if plan.is_synced and self._witness is not None:
             try:
                 self._witness.tell(Testimony.of(meta))
             except FailedStoreError as error:
@@ -336,7 +336,7 @@ class Store:
             if self._failure is None:
                 with contextlib.suppress(FullStoreError):
                     if self._has_unsynced:
-                        self._write(Plan(self._meta, ()), is_synced=True)
+                        self._write(Plan(self._meta, (), is_synced=True))
                     self._checkpoint(apsw.SQLITE_CHECKPOINT_TRUNCATE)
         finally:
             if self._failure is not None:  # nothing is moved any more: what the disk holds is not known

@@ -24,7 +24,7 @@ _VACUUM_LEAST_PAGES = (64 << 20) // schema.PAGE_BYTES
 class Plan:
     """Several batches as one: of each key the last value, entries in their order. What does not fit is refused."""
 
-    def __init__(self, meta: Meta, batches: Sequence[Batch]) -> None:
+    def __init__(self, meta: Meta, batches: Sequence[Batch], *, is_synced: bool) -> None:
         self._changes: dict[bytes, bytes | None] = {}
         self.sums: dict[bytes, int | None] = {}
         """The checksums of state records that have changed, when it is written."""
@@ -43,10 +43,14 @@ class Plan:
                 if batch.trim > next_position:
                     raise InvalidWriteError(f"a trim before position {batch.trim}, where {next_position} comes next")
                 first = max(first, batch.trim)
-        is_settled = meta.is_settled or bool(batches)
+        self.is_synced = is_synced
         self._meta = meta.changed(
-            commit=meta.commit + 1, first=first, next=next_position, is_settled=is_settled
-        )  # fmt: skip
+            commit=meta.commit + 1,
+            first=first,
+            next=next_position,
+            synced=next_position if is_synced else meta.synced,
+            is_settled=meta.is_settled or bool(batches),
+        )
 
     def write(self, connection: apsw.Connection, known: Mapping[bytes, int]) -> Meta:
         """Write it, within a transaction, where state records have these checksums; what the store then says of itself.

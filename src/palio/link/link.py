@@ -1,0 +1,110 @@
+"""One link of a server: its session, what is said again and again about it, and what is kept of it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, NamedTuple, Self
+
+from palio.link.frames import Accept, Frame, Open
+from palio.link.ports import Keeper
+from palio.link.session import LinkSettings, Session
+from palio.routing.messages import Stamp
+
+
+class Repeated:
+    """A frame that is sent again and again until there is an answer."""
+
+    __slots__ = ("_least", "_most", "at", "frame", "patience")
+
+    def __init__(self, frame: Frame, now: int, settings: LinkSettings) -> None:
+        self.frame = frame
+        self.at = now
+        self.patience = self._least = settings.retransmit
+        self._most = settings.most_patience
+
+    def is_due(self, now: int) -> bool:
+        """Whether to send it now; then it waits longer than before."""
+        if now < self.at:
+            return False
+        self.at = now + self.patience
+        self.patience = min(2 * self.patience, self._most)
+        return True
+
+    def hasten(self, now: int) -> None:
+        """Send it now, and be as impatient as in the beginning."""
+        self.at, self.patience = now, self._least
+
+
+class Opening(NamedTuple):
+    """A link that was asked for and not answered yet."""
+
+    frame: Open
+    question: Repeated
+
+
+class Link:
+    """A link that is there."""
+
+    __slots__ = ("_kept", "_parcels", "answer", "doubt", "latency", "role", "session")
+
+    def __init__(self, session: Session, role: str, latency: int, answer: Repeated | None) -> None:
+        self.session, self.role, self.latency = session, role, latency
+        self.answer = answer
+        """Until the other end shows that it has got it; kept for good, because once more does no harm."""
+        self.doubt: Repeated | None = None
+        """A question whether the other end still knows the link."""
+        self._kept = session.base, session.next, session.expected
+        """What the keeper knows of the session."""
+        self._parcels: deque[tuple[int, int]] = deque()
+        """Messages that are kept together: the number of the first, and the one behind the last."""
+
+    def begin(self, peer: str, keeper: Keeper) -> None:
+        """Note that the link is there."""
+        answer = self.answer.frame if self.answer else None
+        keeper.put(("link", peer), (self.session.stamp, self.role, self.latency, answer))
+
+    def keep(self, peer: str, keeper: Keeper) -> None:
+        """Note how far the session has come since the last call. What was said since is kept as one parcel, until all
+        of it is acknowledged.
+        """
+        session, (base, end, expected) = self.session, self._kept
+        if (session.base, session.next, session.expected) == self._kept:
+            return
+        self._kept = session.base, session.next, session.expected
+        if session.base != base:
+            keeper.put(("base", peer), session.base)
+            while self._parcels and self._parcels[0][1] <= session.base:
+                keeper.delete(("out", peer, self._parcels.popleft()[0]))
+        if session.expected != expected:
+            keeper.put(("in", peer), session.expected)
+        first = max(end, session.base)
+        if session.next > first:
+            self._parcels.append((first, session.next))
+            keeper.put(("out", peer, first), session.messages_from(first))
+
+    def keys(self, peer: str) -> Iterator[tuple[Hashable, ...]]:
+        """Of all that is kept."""
+        yield from (("link", peer), ("base", peer), ("in", peer))
+        yield from (("out", peer, first) for first, _ in self._parcels)
+
+    @classmethod
+    def restored(
+        cls,
+        records: Mapping[tuple[Any, ...], Any],
+        peer: str,
+        begun: tuple[Stamp, str, int, Accept | None],
+        now: int,
+        settings: LinkSettings,
+    ) -> Self:
+        """A link as it was kept."""
+        stamp, role, latency, answer = begun
+        parcels = sorted((key[2], each) for key, each in records.items() if key[:2] == ("out", peer))
+        base, expected = records.get(("base", peer), 0), records.get(("in", peer), 0)
+        outbox = [
+            message for first, messages in parcels for number, message in enumerate(messages, first) if number >= base
+        ]
+        session = Session(stamp, settings, expected=expected, base=base, outbox=outbox)
+        link = cls(session, role, latency, Repeated(answer, now, settings) if answer is not None else None)
+        link._parcels.extend((first, first + len(each)) for first, each in parcels)
+        return link
