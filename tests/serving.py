@@ -151,8 +151,8 @@ def configured(server: str = "milan", port: int = 0, **more: Any) -> Config:
 
 @asynccontextmanager
 async def serving(config: Config | None = None, **more: Any) -> AsyncIterator[Server]:
-    """A server, until all its connections are gone."""
-    server = Server(config or configured(**more))
+    """A server, until all its connections are gone; in the end it does not wait long for those that stay open."""
+    server = Server(config or configured(**{"connections": {"drain_seconds": 0.5}, **more}))
     await server.start()
     try:
         yield server
