@@ -8,6 +8,8 @@ import pytest
 
 from palio.bench import _load
 from palio.bench.broker import durable
+from palio.bench.report import Report
+from palio.cli.bench_tables import DURABLE_TABLES, print_report
 from palio.codec import frames
 from palio.model import Mode, Notification
 
@@ -27,6 +29,18 @@ def test_replay_restart_and_disk() -> None:
     assert durable._replay(TINY)["stored"] == 300
     assert 0 < float(durable._restart(TINY)["seconds"] or 0) < 60
     assert float(durable._disk(TINY)["p50_us"] or 0) > 0
+
+
+def test_all_of_it_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        durable._row("one by one", mode="synced", in_flight=1, p50_us=7.0),
+        durable._row("restart", stored=300, seconds=0.5),
+        durable._row("disk", p50_us=3.0, per_second=4.0),
+    ]
+    print_report(Report("durable", rows), False, DURABLE_TABLES)
+    first, second = capsys.readouterr().out.split(" a second")
+    assert [word in first for word in ("one by one", "restart", "disk")] == [True, False, True]
+    assert [word in second for word in ("one by one", "restart", "disk")] == [False, True, True]
 
 
 def test_the_generator_counts_acknowledges_and_times() -> None:

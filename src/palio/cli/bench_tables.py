@@ -9,6 +9,23 @@ import click
 from palio.bench.report import Report, format_figure, machine
 
 _SUBJECT = ("workload", "filters", "engine")
+_SUBJECTS = {
+    *(
+        *_SUBJECT,
+        "part",
+        "subject",
+        "case",
+        "broker",
+        "version",
+        "mode",
+        "in_flight",
+        "population",
+        "operation",
+        "size",
+    ),
+    *("delegation", "patterns", "servers", "links", "architecture", "parties"),
+}
+"""What was measured; a row with nothing else has no figures in a table."""
 MATCH_TABLES = [
     (
         *_SUBJECT,
@@ -175,7 +192,7 @@ def print_report(report: Report, as_json: bool, tables: Sequence[Sequence[str]] 
             is_text = isinstance(next(each for each in figures if each is not None), str)
             table.add_column(_LABELS.get(key, key), justify="left" if is_text else "right", no_wrap=True)
         for row in dict.fromkeys(zip(*columns.values(), strict=True)):
-            if any(figure is not None for figure in row[len(_SUBJECT) :]):
+            if any(figure is not None for key, figure in zip(columns, row, strict=True) if key not in _SUBJECTS):
                 table.add_row(*map(format_figure, row))
         if table.row_count:
             console.print(table)
