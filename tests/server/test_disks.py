@@ -17,7 +17,7 @@ from palio.model import Notification
 from palio.store import Store
 from palio.store.errors import FailedStoreError
 from palio.store.settings import Batch
-from tests.server.test_durable import accepted, acknowledge, reader, values
+from tests.server.test_durable import accepted, acknowledge, publish, reader, values
 from tests.server.test_process import Running, running
 from tests.serving import Raw, run, serving, until
 
@@ -34,22 +34,13 @@ async def listening(server: Running) -> int:
     return port
 
 
-async def publish(port: int, *numbers: int) -> None:
-    adam = await Raw.party(port, "adam")
-    for place, number in enumerate(numbers, 1):
-        adam.publish(place, x=number)
-    while (await accepted(adam))[0] < len(numbers):
-        pass
-    await adam.close()
-
-
 def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
     async def story() -> None:
         path = configuration(tmp_path)
         for life in range(3):
             async with running(path) as server:
                 port = await listening(server)
-                eva, position = await reader(port)  # type: ignore[arg-type]
+                eva, position = await reader(port)
                 assert position.first == (0 if life == 0 else 3 * life - 1)
                 if not life:
                     await eva.subscribe("x any")
@@ -71,7 +62,7 @@ def test_a_full_disk_refuses_publications_and_goes_on_when_there_is_room(tmp_pat
     async def story() -> None:
         async with running(configuration(tmp_path)) as server:
             port = await listening(server)
-            eva, _ = await reader(port, window=2)  # type: ignore[arg-type]
+            eva, _ = await reader(port, window=2)
             await eva.subscribe("x any")
             adam, bert = await Raw.party(port, "adam"), await Raw.party(port, "bert")
             adam.publish(1, x=1)
@@ -157,7 +148,7 @@ def test_a_damaged_store_is_put_aside_and_told_of(tmp_path: Path) -> None:
         path = configuration(tmp_path)
         async with running(path) as server:
             port = await listening(server)
-            eva, before = await reader(port)  # type: ignore[arg-type]
+            eva, before = await reader(port)
             await eva.subscribe("x any")
             await publish(port, 1, 2)
             server.signal(signal.SIGTERM)
@@ -172,7 +163,7 @@ def test_a_damaged_store_is_put_aside_and_told_of(tmp_path: Path) -> None:
             damaged = await server.log("store-damaged")
             assert "eva" in damaged["lost"]
             assert list(tmp_path.glob("milan.db.damaged-*"))
-            eva, after = await reader(await listening(server))  # type: ignore[arg-type]
+            eva, after = await reader(await listening(server))
             assert after.log != before.log
             assert await values(eva, 2) == [1, 2]
             answer = await eva.ask("unsubscribe", "x any")

@@ -25,7 +25,7 @@ def stored(folder: Path, **more: Any) -> dict[str, Any]:
     return {"store": table, **more}
 
 
-async def reader(server: Server, name: str = "eva", **wish: Any) -> tuple[Raw, Position]:
+async def reader(server: Server | int, name: str = "eva", **wish: Any) -> tuple[Raw, Position]:
     """A durable party that is let in, and where its log is."""
     raw = await Raw.connect(server)
     raw.send(control.encode(Hello((VERSION,), "party", name, durable=Durable(**wish))))
@@ -63,7 +63,7 @@ async def answered(raw: Raw, frame: control.Control) -> Answer:
     return answer
 
 
-async def publish(server: Server, *numbers: int) -> None:
+async def publish(server: Server | int, *numbers: int) -> None:
     raw = await Raw.party(server, "adam")
     for place, number in enumerate(numbers, 1):
         raw.publish(place, x=number)
