@@ -28,13 +28,14 @@ class FaultyDisk(Disk):
     synced. Names last when their folder is synced, contents when they are.
     """
 
-    def __init__(self, folder: Path, step: int, how: How, seed: int = 0) -> None:
+    def __init__(self, folder: Path, step: int, how: How, before: FaultyDisk | None = None) -> None:
+        """``before`` is the disk of a process that was killed: what that has not synced may still be lost."""
         super().__init__(folder)
         self.steps = 0
         self._at = step
         self._how = how
-        self._random = Random(f"{step} {how} {seed}")
-        self._unsynced: list[tuple[str, Callable[[], None]]] = []
+        self._random = Random(f"{step} {how}")
+        self._unsynced: list[tuple[str, Callable[[], None]]] = [] if before is None else before._unsynced
         """For each name that does not last yet: its folder, and what undoes it."""
 
     def _step(self) -> bool:

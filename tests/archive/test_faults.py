@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,9 @@ from palio.archive.disk import Disk
 from palio.archive.retention import retain
 from palio.archive.settings import ArchiveSettings
 from palio.archive.show import summary
+from palio.model import Notification
 from tests.archive.faults import HOW, FaultyDisk, How, KilledError
-from tests.archive.logs import ListedLog, ids, in_entries, some
+from tests.archive.logs import ListedLog, ids, in_entries, published, some
 
 LOG = in_entries(some(60))
 
@@ -32,8 +34,8 @@ every_fault = pytest.mark.parametrize("how", HOW)
 SMALL = ArchiveSettings(rows=20, grace_seconds=0)
 
 
-def archive(disk: Disk, log: ListedLog | None = None) -> None:
-    with Archiver(log or ListedLog(LOG), disk, SMALL) as archiver:
+def archive(disk: Disk, log: ListedLog | None = None, settings: ArchiveSettings = SMALL) -> None:
+    with Archiver(log or ListedLog(LOG), disk, settings) as archiver:
         while archiver.step():
             pass
         archiver.write()
@@ -83,6 +85,25 @@ def test_two_faults_in_a_row(tmp_path, how):
             assert ids(folder) == list(range(60))
 
 
+@pytest.mark.parametrize("parity", range(2))
+def test_power_is_lost_while_it_recovers_from_a_kill(tmp_path, parity):
+    """What the process before has not synced is lost then, too."""
+    losses = 0
+    for first in range(1 + parity, 40, 2):
+        for second in range(8):
+            folder = tmp_path / f"{first}-{second}"
+            killed = FaultyDisk(folder, first, "kill")
+            with pytest.raises(KilledError):
+                archive(killed)
+            try:
+                archive(FaultyDisk(folder, second, "power", killed))
+            except KilledError:
+                losses += 1
+            archive(Disk(folder), settings=ArchiveSettings(rows=35))  # not the same files once more
+            assert ids(folder) == list(range(60)), (first, second)
+    assert losses > 100
+
+
 @every_fault
 def test_compaction(tmp_path, how):
     steps = 0
@@ -103,6 +124,29 @@ def test_compaction(tmp_path, how):
         assert len(reading.files(disk.folder)) == len(Disk(disk.folder).files()) == 2
         assert not left_over(disk.folder)
     assert steps > 15
+
+
+@pytest.mark.parametrize("second", range(6))
+def test_what_compaction_had_begun_is_completed_as_it_was_begun(tmp_path, second):
+    """With other settings meanwhile it would have another number of files, and what there is of them would be left."""
+    kinds = [Notification({"x": number if number % 2 else "text", f"a{number // 20}": 1}) for number in range(60)]
+    log = ListedLog(in_entries([published(each, number) for number, each in enumerate(kinds)]))
+    narrow = ArchiveSettings(rows=20, grace_seconds=0, columns=2)
+    for killed in faulty(tmp_path, "kill"):
+        folder = killed.folder
+        archive(Disk(folder), log)
+        try:
+            compact(killed, SMALL)
+        except KilledError:
+            with suppress(KilledError):  # and whoever goes on loses power, with what was not synced before
+                compact(FaultyDisk(folder, second, "power", killed), SMALL)
+            for _ in range(2):
+                compact(Disk(folder), narrow)
+            assert ids(folder) == list(range(60))
+            assert len(reading.files(folder)) == len(Disk(folder).files())
+        else:
+            assert len(reading.files(folder)) == 2
+            return
 
 
 @every_fault

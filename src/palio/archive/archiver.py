@@ -54,7 +54,7 @@ class Archiver:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._disk.make_folder("")
+            self._disk.make_folder("")  # and what is read in it lasts: what is done from now on relies on it
             stack.enter_context(self._disk.lock(_LOCK, "archives into this folder"))
             self._recover()
             self._held = stack.pop_all()

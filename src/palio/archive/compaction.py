@@ -73,7 +73,6 @@ def _complete(disk: Disk) -> None:
     """Finish what an earlier compaction has begun, and remove what it has left."""
     content = disk.read(_INTENT)
     if content is not None:
-        disk.sync("")  # what was read must last before anything is done that relies on it
         disk.move(msgspec.json.decode(content, type=tuple[tuple[str, str], ...]))
         disk.remove(_INTENT)
         disk.sync("")

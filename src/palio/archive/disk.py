@@ -66,7 +66,10 @@ class Disk:
         self.sync(folder)
 
     def move(self, moves: Iterable[tuple[str, str]]) -> None:
-        """Rename files; what was renamed before is left as it is, so this may be done again."""
+        """Rename files; what was renamed before is left as it is, so this may be done again.
+
+        With their folders, what is beside those lasts from then on: that may be what says which files to move.
+        """
         folders = {""}
         for old, new in moves:
             folder = new.rpartition("/")[0]

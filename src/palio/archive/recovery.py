@@ -21,7 +21,6 @@ def recover(disk: Disk, extent: Extent) -> Progress:
     """The progress of the archive of a log, after what was begun has been completed."""
     content = disk.read(FILE)
     if content is not None:
-        disk.sync("")  # what was read must last before anything is done that relies on it
         progress = complete(disk, read_progress(content, str(disk.folder / FILE)))
     else:
         progress = _from_names(disk, extent)
