@@ -198,6 +198,21 @@ def test_nothing_is_trimmed_that_somebody_needs_and_all_else_is() -> None:
     assert not [key for key in server.records if b"bert" in key]
 
 
+def test_nothing_is_trimmed_that_is_not_archived() -> None:
+    server = Durable(log=small(everything=True, sweep=1))
+    for number in range(6):
+        server.handle([publications(number)], 10 * number)
+    assert sorted(server.entries) == list(range(6))
+    server.handle([ports.Archived(3)], 100)
+    assert sorted(server.entries) == [3, 4, 5]
+    server.handle([ports.Archived(1)], 110)  # an archiver that has begun anew
+    server.handle([publications(6)], 120)
+    assert sorted(server.entries) == [3, 4, 5, 6]
+    server.handle([ports.Archived(7)], 130)
+    assert server.node.logs.archived == 7
+    assert sorted(server.entries) == []
+
+
 def test_a_damaged_entry_is_counted_and_told() -> None:
     server = Durable(log=small(keep=Keep(10**9, 1 << 50, 10**15, 10**15, 0, 2)))
     server.handle([ports.Attach("eva", NOTHING, 1), Request("eva", 1, ports.Subscribe(Filter()))], 0)
