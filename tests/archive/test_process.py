@@ -104,13 +104,17 @@ def test_killed_at_any_moment(tmp_path):
     assert ids(folder) == list(range(10_000))
 
 
-def test_it_ends_with_the_server(tmp_path):
-    """What was taken is written when standard input ends, as it does when the server is killed."""
+@pytest.mark.parametrize("how", [None, signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_the_server(tmp_path, how):
+    """What was taken is written when standard input ends, as it does when the server is killed; or all are told to."""
     store = Store.open(tmp_path / "milan.db", name=SERVER)
     store.commit([Batch(entries=list(enumerate(in_entries(some(20)))))])
     with process(store.path, tmp_path / "archive", seconds=1_000) as started:
         assert happening(started).kind == "began"
-        started.stdin.close()
+        if how is None:
+            started.stdin.close()
+        else:
+            started.send_signal(how)
         told = [happening(started), happening(started)]
         assert [each.kind for each in told] == ["wrote", "stopped"]
         assert started.wait(DEADLINE) == 0

@@ -7,6 +7,7 @@ is written.
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -51,7 +52,7 @@ def _tell(happening: Happening) -> None:
 
 
 def _wait_for_the_end(stop: threading.Event) -> None:
-    while sys.stdin.buffer.read(4096):
+    while os.read(sys.stdin.fileno(), 4096):  # a thread that waits in Python's own file when it ends is a fatal error
         pass
     stop.set()
 
