@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from palio.codec import frames
-from palio.codec.control import Answer, Goodbye
+from palio.codec.control import Answer, Goodbye, Position
 from palio.model import Notification
 from palio.store import Store
 from palio.store.errors import FailedStoreError
@@ -151,6 +151,7 @@ def test_a_damaged_store_is_put_aside_and_told_of(tmp_path: Path) -> None:
             eva, before = await reader(port)
             await eva.subscribe("x any")
             await publish(port, 1, 2)
+            await eva.close()
             server.signal(signal.SIGTERM)
             assert await server.process.wait() == 0
         with Store.open(tmp_path / "milan.db", name="milan") as store:
@@ -169,6 +170,36 @@ def test_a_damaged_store_is_put_aside_and_told_of(tmp_path: Path) -> None:
             answer = await eva.ask("unsubscribe", "x any")
             assert isinstance(answer, Answer)
         assert key
+
+    run(story(), 60)
+
+
+def test_an_entry_that_is_found_damaged_when_it_is_read_is_told_of(tmp_path: Path) -> None:
+    async def story() -> None:
+        path = configuration(tmp_path)
+        async with running(path) as server:
+            port = await listening(server)
+            eva, _ = await reader(port)
+            await eva.subscribe("x any")
+            await eva.close()
+            adam = await Raw.party(port, "adam")
+            for number in range(1, 301):  # an entry each; those since the last sweep are read when the server starts
+                adam.publish(number, x=number, text=f"<{number}>")
+                await accepted(adam)
+            await adam.close()
+            server.signal(signal.SIGTERM)
+            assert await server.process.wait() == 0
+        data = (tmp_path / "milan.db").read_bytes()
+        (tmp_path / "milan.db").write_bytes(data.replace(b"<7>", b"<8>"))
+        async with running(path) as server:
+            eva, _ = await reader(await listening(server))
+            assert not [each for each in server.lines if each["event"] == "store-damaged"]
+            assert await values(eva, 6) == [1, 2, 3, 4, 5, 6]
+            eva.send(frames.acknowledge(5))
+            assert (await eva.until(Position)).dropped == 1
+            assert await values(eva, 293) == list(range(8, 301))
+            assert (await server.log("store-damaged"))["lost"] == "entry 6 of the log"
+            await eva.close()
 
     run(story(), 60)
 

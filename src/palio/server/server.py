@@ -111,8 +111,7 @@ class Server:
 
     def _begin_storage(self, storage: Storage) -> None:
         storage.start(self.driver.give_at_once, self._storage_failed)
-        for damage in storage.store.damage:
-            self._log.error("store-damaged", lost=str(damage))
+        self._look_at_storage(storage)
         now = self.loop.time()
         durable = self.driver.node.logs
         self._gone = {party: now for party in storage.parties if party not in durable}
@@ -120,6 +119,10 @@ class Server:
         for peer in [peer for peer in self.driver.node.links.wishes if peer not in configured]:
             self.driver.give(ports.Disconnect(peer))  # the file has changed meanwhile, or it was added by command
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
+
+    def _look_at_storage(self, storage: Storage) -> None:
+        for lost in storage.new_damage():
+            self._log.error("store-damaged", lost=lost)
         storage.look()
 
     def _archived(self, position: int) -> None:
@@ -339,7 +342,7 @@ class Server:
             self._look_after_connections(now)
         self.peers.retry(now)
         if self.storage is not None:
-            self.storage.look()
+            self._look_at_storage(self.storage)
         forget = now - self.config.connections.forget_seconds
         for party in [party for party, since in self._gone.items() if since < forget]:
             del self._gone[party]

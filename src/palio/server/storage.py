@@ -37,6 +37,7 @@ class Storage:
         self.is_full = False
         """Whether nothing can be written, or should be."""
         self._has_no_room = False
+        self._told_damage = 0
         self._submitted = 0
         self._settled = asyncio.Event()
         self._settled.set()
@@ -111,6 +112,12 @@ class Storage:
         if is_full != self.is_full:
             self.is_full = is_full
             self._give(Space(not is_full))
+
+    def new_damage(self) -> list[str]:
+        """What was found to be damaged since this was asked the last time."""
+        found = [str(each) for each in self.store.damage[self._told_damage :]]
+        self._told_damage += len(found)
+        return found
 
     @property
     def waiting_bytes(self) -> int:
