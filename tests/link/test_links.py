@@ -11,8 +11,9 @@ import pytest
 from palio.errors import CallerError
 from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
 from palio.link.links import Links
-from palio.link.ports import Down, Event, Members, Received, Refused, Up, Wish
+from palio.link.ports import Down, LinkEvent, Members, Received, Refused, Up, Wish
 from palio.link.session import LinkSettings
+from palio.link.states import State
 from palio.node.journal import Journal
 from palio.routing.messages import Message, Spread, Stamp
 
@@ -25,11 +26,12 @@ class Server:
     def __init__(self, name: str) -> None:
         self.name = name
         self.refuses: dict[str, str] = {}
+        self.obstacles: dict[str, str] = {}
         self.stamps = 0
         self.journal = Journal()
         self.records: dict[tuple[Hashable, ...], Any] = {}
         self.links = Links(name, self, SETTINGS, self.journal)
-        self.events: list[Event] = []
+        self.events: list[LinkEvent] = []
 
     def save(self) -> None:
         """What has changed reaches the disk."""
@@ -52,13 +54,16 @@ class Server:
     def introduction(self) -> tuple[str, Members]:
         return "as", ((self.name, (0, "", 0)),)
 
+    def obstacle(self, peer: str, wish: Wish) -> str | None:
+        return self.obstacles.get(peer)
+
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
         return self.refuses.get(peer)
 
     def got(self) -> list[Message]:
         return [message for event in self.events if isinstance(event, Received) for message in event.messages]
 
-    def changes(self) -> list[type[Event]]:
+    def changes(self) -> list[type[LinkEvent]]:
         return [type(event) for event in self.events if not isinstance(event, Received)]
 
 
@@ -81,6 +86,8 @@ class Pair:
     def run(self, lose: type[Frame] | None = None, until: int | None = None) -> None:
         """Until rest, or some moment; frames of one kind are lost."""
         for _ in range(2000):
+            for server in self.servers.values():
+                server.events += server.links.wake(self.now)
             flying = [
                 (name, peer, frame) for name, s in self.servers.items() for peer, frame in s.links.frames(self.now)
             ]
@@ -133,7 +140,7 @@ def test_what_is_lost_at_the_beginning_is_repeated(kind: type[Frame]) -> None:
 
 
 def test_the_end_of_a_link_is_told_until_it_is_known(pair: Pair) -> None:
-    assert pair.milan.links.disconnect("rome", pair.now) == [Down("rome")]
+    assert pair.milan.links.disconnect("rome", pair.now) == [Down("rome", "the operator of milan has removed the link")]
     pair.run(lose=Close, until=pair.now + 100)
     assert pair.is_linked() == (False, True)
     pair.run()
@@ -142,7 +149,7 @@ def test_the_end_of_a_link_is_told_until_it_is_known(pair: Pair) -> None:
 
 
 def end_twice(pair: Pair, server: Server, peer: str) -> None:
-    """While no end gets through, a link is ended, another one is asked for, and that is ended, too."""
+    """While no Close gets through, a link is ended, another one is asked for, and that is ended, too."""
     server.links.disconnect(peer, pair.now)
     server.links.connect(peer, Wish("peer"), pair.now)
     server.links.disconnect(peer, pair.now)
@@ -154,7 +161,7 @@ def test_every_end_of_a_link_is_told(pair: Pair, name: str) -> None:
     pair.run()
     assert pair.is_linked() == (False, False)
     other = pair.rome if name == "milan" else pair.milan
-    assert other.changes() == [Up, Down]
+    assert [each for each in other.changes() if each is not Refused] == [Up, Down]
 
 
 def test_an_end_that_is_known_says_nothing_of_the_others(pair: Pair) -> None:
@@ -177,13 +184,66 @@ def test_a_link_that_was_ended_before_the_last_one_is_not_just_unknown(pair: Pai
     assert {frame.why for frame in pair.lost if isinstance(frame, Close)} == {Why.ENDED}
     pair.run()
     assert pair.is_linked() == (False, False)
-    assert "rome" not in pair.milan.links.wishes
+    assert pair.milan.links.status("rome").state is State.REFUSED
 
 
-def test_who_has_ended_a_link_does_not_get_it_back(pair: Pair) -> None:
+def test_the_link_that_an_operator_removed_stays_wanted_at_the_other_end_and_is_refused_with_the_reason(
+    pair: Pair,
+) -> None:
     pair.rome.links.disconnect("milan", pair.now)
     pair.run()
     assert pair.is_linked() == (False, False)
+    assert pair.milan.links.status("rome").reason == "the operator of rome has removed the link"
+    pair.milan.links.connect("rome", Wish("peer"), pair.now)  # the driver tries again
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    assert "palio net link add milan" in pair.milan.links.status("rome").reason
+
+
+@pytest.mark.parametrize("lifts", ["allow", "connect", "restart"])
+def test_a_link_that_an_operator_removed_comes_back_when_it_is_allowed_again(pair: Pair, lifts: str) -> None:
+    pair.rome.links.disconnect("milan", pair.now)
+    pair.run()
+    if lifts == "connect":
+        pair.rome.links.connect("milan", Wish("peer"), pair.now)
+    elif lifts == "allow":
+        pair.rome.links.allow("milan")
+    else:
+        pair.rome.restart(pair.now)
+    pair.milan.links.doubt("rome", pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+
+
+def test_a_link_that_ended_without_the_operator_is_opened_again_later(pair: Pair) -> None:
+    pair.rome.events += pair.rome.links.break_off("milan", "milan breaks the rules", pair.now)
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    assert pair.milan.events[-1] == Refused("rome", "milan breaks the rules")
+    pair.milan.links.connect("rome", Wish("peer"), pair.now)  # the driver tries again
+    pair.run()
+    assert pair.is_linked() == (True, True)
+
+
+def test_a_refused_link_is_asked_for_when_the_obstacle_is_gone() -> None:
+    pair = Pair()
+    pair.milan.obstacles["rome"] = "a cycle"
+    assert pair.milan.links.connect("rome", Wish("peer"), 0) == [Refused("rome", "a cycle")]
+    pair.run()
+    assert pair.milan.links.reconsider(pair.now) == []
+    del pair.milan.obstacles["rome"]
+    pair.milan.links.reconsider(pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+
+
+def test_a_link_that_the_neighbour_refused_is_not_asked_for_at_every_change_of_the_network() -> None:
+    pair = Pair()
+    pair.rome.refuses["milan"] = "no"
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.run()
+    pair.milan.links.reconsider(pair.now)
+    assert pair.milan.links.frames(pair.now) == []
 
 
 @pytest.mark.parametrize("name", ["milan", "rome"])
@@ -236,8 +296,11 @@ def test_an_old_request_is_no_new_link(pair: Pair) -> None:
     asked = Open((1, "milan", 0), "peer", "as", ())
     pair.milan.links.disconnect("rome", pair.now)
     pair.run()
+    pair.milan.links.allow("rome")
     assert pair.rome.links.receive("milan", asked, pair.now) == []
+    pair.run()
     assert pair.is_linked() == (False, False)
+    assert pair.rome.changes() == [Up, Down], "nothing came up meanwhile"
 
 
 def test_refused() -> None:
@@ -315,7 +378,7 @@ def test_links_that_cannot_be(pair: Pair) -> None:
     with pytest.raises(CallerError, match="there is a link to 'rome' already"):
         pair.milan.links.connect("rome", Wish("peer"), 0)
     with pytest.raises(CallerError, match="there is no link to 'bari'"):
-        pair.milan.links.disconnect("bari", 0)
+        pair.milan.links.disconnect("bari", 0, bars=False)
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -341,12 +404,12 @@ def test_servers_that_remember_lose_nothing(pair: Pair, seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(200))
 def test_what_was_ended_stays_so_also_for_servers_that_come_back(seed: int) -> None:
+    """Where the server that wanted the link ends it; a bar at the other one lasts until that is restarted."""
     random = Random(seed)
     pair = Pair()
     pair.milan.links.connect("rome", Wish("peer"), 0)
     pair.run(lose=random.choice([None, Open, Accept]), until=random.randrange(40))
-    ender = random.choice(["milan", "rome"]) if pair.is_linked() == (True, True) else "milan"
-    pair.servers[ender].links.disconnect({"milan": "rome", "rome": "milan"}[ender], pair.now)
+    pair.milan.links.disconnect("rome", pair.now)
     for _ in range(random.randrange(1, 5)):
         pair.run(lose=random.choice([None, Close, Closed, Data]), until=pair.now + random.randrange(60))
         pair.servers[random.choice(["milan", "rome"])].restart(pair.now)
@@ -354,6 +417,7 @@ def test_what_was_ended_stays_so_also_for_servers_that_come_back(seed: int) -> N
     assert pair.is_linked() == (False, False)
     assert not pair.milan.links.wishes
     assert [server.links.deadline for server in pair.servers.values()] == [None, None]
+    assert not pair.milan.records and not pair.rome.records, "nothing is left on disk of a link that ended"
 
 
 def test_a_question_is_repeated_less_and_less_often() -> None:
@@ -369,19 +433,67 @@ def test_who_has_opened_the_link_doubts_it_when_the_other_asks_for_one(pair: Pai
     assert pair.is_linked() == (True, True)
 
 
-def test_who_was_asked_for_the_link_drops_it_when_asked_again(pair: Pair) -> None:
+def test_a_late_question_does_not_end_a_link_that_both_know(pair: Pair) -> None:
     asked = Open((9, "milan", 0), "peer", "as", (("milan", (0, "", 0)),))
-    assert pair.rome.links.receive("milan", asked, pair.now) == [Down("milan")]
-    assert pair.is_linked() == (True, False)
+    assert pair.rome.links.receive("milan", asked, pair.now) == []
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.milan.changes() == pair.rome.changes() == [Up]
+
+
+def test_a_server_with_an_older_clock_gets_its_link_back(pair: Pair) -> None:
+    """It has forgotten the link, and the stamps that it gives are older than those of its former life."""
+    pair.forget("milan")
+    pair.milan.stamps = -100
+    pair.milan.links.connect("rome", Wish("peer"), pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.changes() == [Up, Down, Up]
+
+
+@pytest.mark.parametrize("name", ["milan", "rome"])
+@pytest.mark.parametrize("sender", ["milan", "rome"])
+def test_a_server_that_comes_back_with_an_older_state_begins_a_new_session(
+    pair: Pair, name: str, sender: str
+) -> None:
+    """Its disk was restored from a copy, and messages have gone over the link since that was made."""
+    copy = dict(pair.servers[name].records)
+    receiver = "rome" if sender == "milan" else "milan"
+    pair.servers[sender].links.send(receiver, [Spread(1), Spread(2)], pair.now)
+    pair.run()
+    pair.servers[name].records = copy
+    pair.servers[name].stamps += 100
+    pair.servers[name].restart(pair.now)
+    pair.servers[sender].links.send(receiver, [Spread(3)], pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    other = "rome" if name == "milan" else "milan"
+    downs = [event for event in pair.servers[other].events if isinstance(event, Down)]
+    assert len(downs) == 1
+    assert f"{name} came back with an older state of the link" in downs[0].reason
+    pair.servers[sender].links.send(receiver, [Spread(4)], pair.now)
+    pair.run()
+    assert pair.servers[receiver].got()[-1] == Spread(4)
+
+
+def test_no_message_is_sent_before_both_ends_agree_about_the_link(pair: Pair) -> None:
+    pair.milan.links.send("rome", [Spread(1)], pair.now)
+    pair.milan.save()
+    pair.milan.restart(pair.now)
+    asked = pair.milan.links.frames(pair.now)
+    assert [type(frame) for _, frame in asked] == [Probe]
+    pair.run()
+    assert pair.rome.got() == [Spread(1)]
 
 
 def test_a_lost_link_is_opened_again_after_a_while(pair: Pair) -> None:
-    assert pair.milan.links.receive("rome", Close((1, "milan", 0), Why.UNKNOWN), pair.now) == [Down("rome")]
-    times = [
-        now
-        for now in range(pair.now, pair.now + 15)
-        if any(isinstance(frame, Open) for _, frame in pair.milan.links.frames(now))
-    ]
+    [down] = pair.milan.links.receive("rome", Close((1, "milan", 0), Why.UNKNOWN), pair.now)
+    assert down == Down("rome", "rome does not know the link any more")
+    times = []
+    for now in range(pair.now, pair.now + 15):
+        pair.milan.links.wake(now)
+        if any(isinstance(frame, Open) for _, frame in pair.milan.links.frames(now)):
+            times.append(now)
     assert times == [pair.now + 10]
 
 
@@ -458,6 +570,7 @@ def two_neighbours() -> Links:
     milan = Server("milan").links
     for number, peer in enumerate(("rome", "bari")):
         milan.receive(peer, Open((number + 1, peer, 0), "peer", "as", ()), 0)
+        milan.receive(peer, Data((number + 1, peer, 0), 0, (), 0), 0)
     milan.frames(0)
     return milan
 
@@ -492,6 +605,7 @@ def test_a_crowded_server_holds_all_neighbours_back_also_new_ones() -> None:
     milan.room(0, is_there=False)
     assert room_told(milan, 0) == {"rome": False, "bari": False}
     milan.receive("pisa", Open((7, "pisa", 0), "peer", "as", ()), 1)
+    milan.receive("pisa", Data((7, "pisa", 0), 0, (), 0), 1)
     milan.send("pisa", [Spread(1)], 1)
     assert room_told(milan, 1) == {"pisa": False}
     milan.room(2, is_there=True)

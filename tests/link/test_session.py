@@ -76,7 +76,7 @@ def test_once_and_in_order(taken: list[tuple[str, int, int]]) -> None:
     for move, end, number in taken:
         if move == "send":
             messages = numbered(*range(len(sent[end]), len(sent[end]) + number))
-            pair.ends[end].send(messages)
+            pair.ends[end].send(messages, 0)
             sent[end].extend(messages)
         elif move == "wait":
             pair.now += number
@@ -103,7 +103,7 @@ def carried(frames: Sequence[Data]) -> list[tuple[int, int]]:
 
 def test_no_more_than_the_window_is_on_its_way() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(*range(9)))
+    session.send(numbered(*range(9)), 0)
     assert carried(session.frames(0)) == [(0, 2), (2, 2)]
     assert session.frames(1) == []
     session.receive(Data(STAMP, 0, (), 3), 2)
@@ -112,7 +112,7 @@ def test_no_more_than_the_window_is_on_its_way() -> None:
 
 def test_what_is_not_acknowledged_is_sent_again_with_growing_patience() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(0))
+    session.send(numbered(0), 0)
     times = [now for now in range(200) if session.frames(now)]
     assert times == [0, 10, 30, 70, 110, 150, 190]
 
@@ -124,7 +124,7 @@ def test_an_acknowledgement_waits_for_messages_that_carry_it() -> None:
     assert session.frames(7) == []
     assert session.frames(8) == [Data(STAMP, 0, (), 1)]
     session.receive(Data(STAMP, 1, tuple(numbered(1)), 0), 10)
-    session.send(numbered(7))
+    session.send(numbered(7), 0)
     assert session.frames(10) == [Data(STAMP, 0, tuple(numbered(7)), 2)]
     assert session.deadline == 20
 
@@ -147,7 +147,7 @@ def test_what_comes_twice_is_acknowledged_at_once() -> None:
 
 def test_an_acknowledgement_of_nothing_new_delays_nothing() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(0))
+    session.send(numbered(0), 0)
     session.frames(0)
     session.receive(Data(STAMP, 0, (), 0), 9)
     assert session.deadline == 10
@@ -156,7 +156,7 @@ def test_an_acknowledgement_of_nothing_new_delays_nothing() -> None:
 
 def test_after_all_was_sent_again_late_acknowledgements_count() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(0, 1, 2, 3, 4))
+    session.send(numbered(0, 1, 2, 3, 4), 0)
     session.frames(0)
     assert carried(session.frames(10)) == [(0, 2), (2, 2)]
     session.receive(Data(STAMP, 0, (), 4), 11)
@@ -167,7 +167,7 @@ def test_after_all_was_sent_again_late_acknowledgements_count() -> None:
 
 def test_patience_is_short_again_after_an_acknowledgement() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(0, 1))
+    session.send(numbered(0, 1), 0)
     assert [now for now in range(35) if session.frames(now)] == [0, 10, 30]
     session.receive(Data(STAMP, 0, (), 1), 40)
     assert session.deadline == 50
@@ -183,15 +183,15 @@ def test_a_session_goes_on_from_what_was_kept() -> None:
 
 def test_more_than_may_wait_is_refused() -> None:
     session = Session(STAMP, msgspec.structs.replace(SETTINGS, outbox=3))
-    session.send(numbered(0, 1, 2))
+    session.send(numbered(0, 1, 2), 0)
     with pytest.raises(LimitError, match="messages waiting for a neighbour: 4 where at most 3"):
-        session.send(numbered(3))
+        session.send(numbered(3), 0)
     assert session.next == 3
 
 
 def test_what_was_never_sent_cannot_be_acknowledged() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(0, 1, 2, 3, 4, 5))
+    session.send(numbered(0, 1, 2, 3, 4, 5), 0)
     session.frames(0)
     with pytest.raises(BrokenSequenceError, match="number 5 is expected where only 4 were sent"):
         session.receive(Data(STAMP, 0, (), 5), 0)
@@ -199,7 +199,7 @@ def test_what_was_never_sent_cannot_be_acknowledged() -> None:
 
 def test_an_acknowledgement_goes_out_also_while_the_window_is_full() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(*range(9)))
+    session.send(numbered(*range(9)), 0)
     session.frames(0)
     session.receive(Data(STAMP, 0, tuple(numbered(0)), 0), 1)
     assert session.frames(4) == [Data(STAMP, 0, (), 1)]
@@ -217,7 +217,7 @@ def test_who_has_no_room_says_so_and_gets_no_more_than_a_frame_now_and_then() ->
     pair = Pair()
     sender, taker = pair.ends
     taker.has_room = False
-    sender.send(numbered(*range(10)))
+    sender.send(numbered(*range(10)), 0)
     pair.pump()
     while pair.flying[1]:
         pair.land(1, 0)
@@ -248,9 +248,9 @@ def test_who_has_no_room_says_so_and_gets_no_more_than_a_frame_now_and_then() ->
 
 def test_full_by_count_and_relieved_at_the_half() -> None:
     session = Session(STAMP, msgspec.structs.replace(SETTINGS, full=4))
-    session.send(numbered(0, 1, 2))
+    session.send(numbered(0, 1, 2), 0)
     assert not session.is_full()
-    session.send(numbered(3))
+    session.send(numbered(3), 0)
     assert session.is_full()
     session.frames(0)
     session.receive(Data(STAMP, 0, (), 2), 0)
@@ -261,22 +261,22 @@ def test_full_by_count_and_relieved_at_the_half() -> None:
 
 def test_full_by_bytes() -> None:
     session = Session(STAMP, msgspec.structs.replace(SETTINGS, full_bytes=10_000, outbox_bytes=30_000))
-    session.send([big(9_000)])
+    session.send([big(9_000)], 0)
     assert not session.is_full()
-    session.send([big(9_000)])
+    session.send([big(9_000)], 0)
     assert session.is_full()
     with pytest.raises(LimitError, match="bytes waiting for a neighbour"):
-        session.send([big(15_000)])
+        session.send([big(15_000)], 0)
     assert session.next == 2
     session.frames(0)
     session.receive(Data(STAMP, 0, (), 2), 0)
     assert not session.is_full(2)
-    session.send([big(15_000)])
+    session.send([big(15_000)], 0)
 
 
 def test_what_waits_is_sent_at_once_when_the_way_is_there_again() -> None:
     session = Session(STAMP, SETTINGS)
-    session.send(numbered(0))
+    session.send(numbered(0), 0)
     session.frames(0)
     for _ in range(4):
         assert session.deadline is not None

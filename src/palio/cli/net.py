@@ -144,7 +144,7 @@ def link() -> None:
 
 @link.command(epilog="Example:  palio net link add rome palio://127.0.0.1:7401")
 @click.argument("neighbour", metavar="NAME")
-@click.argument("url")
+@click.argument("url", default="")
 @party_options()
 @click.option(
     "--role", type=click.Choice(["peer", "master", "client"]), default="peer", show_default=True,
@@ -168,6 +168,8 @@ def add(  # noqa: PLR0913 (one for each option)
     as_json: bool,
 ) -> None:
     """Open a link to the server NAME at URL, and keep it until the server stops.
+
+    Without URL: accept the link of a neighbour again that opens it itself and that was removed here.
 
     Ends with 1 if the link is not up in time; the server goes on trying.
     """

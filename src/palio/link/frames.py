@@ -43,7 +43,7 @@ class Why(Enum):
     """Why a link ends."""
 
     ENDED = "ended"
-    """Somebody wanted it to end: do not open it again."""
+    """The operator ended it, the other end broke the rules, or the link closed a cycle: open it again only later."""
     UNKNOWN = "unknown"
     """The server does not know the session, because it was restarted and has lost its data, or gave it up."""
 
@@ -52,6 +52,8 @@ class Close(Frame, frozen=True, gc=False):
     """The link is no more. Repeated until there is an answer; also the answer to frames of an unknown session."""
 
     why: Why
+    reason: str = ""
+    """For the operator of the other server; since version 2 of the protocol."""
 
 
 class Closed(Frame, frozen=True, gc=False):
@@ -66,9 +68,15 @@ class Probe(Frame, frozen=True, gc=False):
 
 
 class Known(Frame, frozen=True, gc=False):
-    """The link of a :class:`Probe` is known."""
+    """The link of a :class:`Probe` is known. Since version 2 of the protocol the answer says how far it is."""
 
     number: int
+    base: int = -1
+    """The number of the first message of this direction that is not acknowledged."""
+    end: int = -1
+    """The number behind the last message of this direction that may have been sent."""
+    expected: int = -1
+    """The number of the next message of the other direction."""
 
 
 class Data(Frame, frozen=True, gc=False):

@@ -1,24 +1,27 @@
-"""One link of a server: its session, what is said again and again about it, and what is kept of it."""
+"""A link that is up: its session, and what is kept of it; and frames that are repeated until they are answered."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Generic, Self, TypeVar
 
-from palio.link.frames import Accept, Frame, Open
+from palio.link.frames import Accept, Frame
 from palio.link.ports import Keeper
 from palio.link.session import LinkSettings, Session
 from palio.routing.messages import Stamp
 
 
-class Repeated:
+F_co = TypeVar("F_co", bound=Frame, covariant=True)
+
+
+class Repeated(Generic[F_co]):
     """A frame that is sent again and again until there is an answer."""
 
     __slots__ = ("_least", "_most", "at", "frame", "patience")
 
-    def __init__(self, frame: Frame, now: int, settings: LinkSettings) -> None:
-        self.frame = frame
+    def __init__(self, frame: F_co, now: int, settings: LinkSettings) -> None:
+        self.frame: F_co = frame
         self.at = now
         self.patience = self._least = settings.retransmit
         self._most = settings.most_patience
@@ -36,24 +39,13 @@ class Repeated:
         self.at, self.patience = now, self._least
 
 
-class Opening(NamedTuple):
-    """A link that was asked for and not answered yet."""
-
-    frame: Open
-    question: Repeated
-
-
 class Link:
-    """A link that is there."""
+    """A link that is up."""
 
-    __slots__ = ("_kept", "_parcels", "answer", "doubt", "latency", "role", "session")
+    __slots__ = ("_kept", "_parcels", "latency", "role", "session")
 
-    def __init__(self, session: Session, role: str, latency: int, answer: Repeated | None) -> None:
+    def __init__(self, session: Session, role: str, latency: int) -> None:
         self.session, self.role, self.latency = session, role, latency
-        self.answer = answer
-        """Until the other end shows that it has got it; kept for good, because once more does no harm."""
-        self.doubt: Repeated | None = None
-        """A question whether the other end still knows the link."""
         self._kept = session.base, session.next, session.expected
         """What the keeper knows of the session."""
         self._parcels: deque[tuple[int, int]] = deque()
@@ -61,8 +53,7 @@ class Link:
 
     def begin(self, peer: str, keeper: Keeper) -> None:
         """Note that the link is there."""
-        answer = self.answer.frame if self.answer else None
-        keeper.put(("link", peer), (self.session.stamp, self.role, self.latency, answer))
+        keeper.put(("link", peer), (self.session.stamp, self.role, self.latency, None))
 
     def keep(self, peer: str, keeper: Keeper) -> None:
         """Note how far the session has come since the last call. What was said since is kept as one parcel, until all
@@ -97,14 +88,14 @@ class Link:
         now: int,
         settings: LinkSettings,
     ) -> Self:
-        """A link as it was kept."""
-        stamp, role, latency, answer = begun
+        """A link as it was kept. An answer that was kept with it, by an earlier release, does not matter."""
+        stamp, role, latency, _ = begun
         parcels = sorted((key[2], each) for key, each in records.items() if key[:2] == ("out", peer))
         base, expected = records.get(("base", peer), 0), records.get(("in", peer), 0)
         outbox = [
             message for first, messages in parcels for number, message in enumerate(messages, first) if number >= base
         ]
-        session = Session(stamp, settings, expected=expected, base=base, outbox=outbox)
-        link = cls(session, role, latency, Repeated(answer, now, settings) if answer is not None else None)
+        session = Session(stamp, settings, expected=expected, base=base, outbox=outbox, now=now)
+        link = cls(session, role, latency)
         link._parcels.extend((first, first + len(each)) for first, each in parcels)
         return link

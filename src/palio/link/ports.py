@@ -36,10 +36,11 @@ class Down(msgspec.Struct, frozen=True, gc=False):
     """A link is gone, and what was on its way may be lost."""
 
     peer: str
+    reason: str = ""
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A link that was wanted will not be."""
+    """A link that is wanted cannot be now."""
 
     peer: str
     reason: str
@@ -52,7 +53,7 @@ class Received(msgspec.Struct, frozen=True, gc=False):
     messages: Sequence[Message]
 
 
-Event = Up | Down | Refused | Received
+LinkEvent = Up | Down | Refused | Received
 
 
 class Host(Protocol):
@@ -63,6 +64,9 @@ class Host(Protocol):
 
     def introduction(self) -> tuple[str, Members]:
         """The architecture, and the servers of the tree."""
+
+    def obstacle(self, peer: str, wish: Wish) -> str | None:
+        """Why it makes no sense to ask for a wanted link now, if so."""
 
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
         """Why there cannot be a link to such a neighbour, if so.

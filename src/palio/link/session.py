@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
 from palio.errors import LimitError, PeerError
-from palio.link.frames import Data
+from palio.link.frames import Data, Known
 from palio.routing.messages import Message, Publish, Stamp
 
 _CONTROL_BYTES = 256
@@ -48,6 +49,27 @@ class BrokenSequenceError(PeerError):
     """The other server acknowledges what was never sent."""
 
 
+class Contradiction(NamedTuple):
+    """Two ends of a session do not agree about how far it is: one of them came back with an older state."""
+
+    is_here: bool
+    """Whether that is this end."""
+    text: str
+
+
+class Backlog(NamedTuple):
+    """What waits for a neighbour."""
+
+    messages: int
+    bytes: int
+    since: int | None
+    """When the oldest of it was given to the link."""
+
+
+_MOMENT = 100_000
+"""Microseconds: messages that are given to a session within this time count as given at the same time."""
+
+
 class Session:
     """The state of one link at one of its ends.
 
@@ -57,8 +79,10 @@ class Session:
 
     __slots__ = (
         "_acknowledge_at",
+        "_asked",
         "_bytes",
         "_end",
+        "_given",
         "_outbox",
         "_patience",
         "_resend_at",
@@ -73,7 +97,14 @@ class Session:
     )
 
     def __init__(
-        self, stamp: Stamp, settings: LinkSettings, *, expected: int = 0, base: int = 0, outbox: Iterable[Message] = ()
+        self,
+        stamp: Stamp,
+        settings: LinkSettings,
+        *,
+        expected: int = 0,
+        base: int = 0,
+        outbox: Iterable[Message] = (),
+        now: int = 0,
     ) -> None:
         self.stamp = stamp
         self.expected = expected
@@ -96,17 +127,72 @@ class Session:
         self._patience = settings.retransmit
         self._resend_at: int | None = None
         self._acknowledge_at: int | None = None
+        self._asked: tuple[int, int] | None = None
+        """While it is in doubt whether the other end knows the session: base and expected when that was asked."""
+        self._given: deque[tuple[int, int]] = deque([(self._end, now)] if self._outbox else ())
+        """When messages were given: the number behind them, and the time."""
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nothing has gone over the session yet, as far as this end knows."""
+        return self.base == self.expected == 0
+
+    @property
+    def positions(self) -> tuple[int, int, int]:
+        """How far this end is: the first message not acknowledged, the one behind the last sent, the next expected."""
+        return self.base, self._end, self.expected
+
+    @property
+    def backlog(self) -> Backlog:
+        """What the other end has not acknowledged."""
+        return Backlog(len(self._outbox), self._bytes, self._given[0][1] if self._given else None)
+
+    # -- doubt ---------------------------------------------------------------------------------------------------------
+
+    def suspend(self) -> None:
+        """Send no messages until it is known that the other end agrees about the session."""
+        self._asked = self.base, self.expected
+        self._sent = 0
+
+    def resume(self, now: int) -> None:
+        """The other end agrees: send what was not acknowledged."""
+        self._asked = None
+        self._patience = self._settings.retransmit
+        self._resend_at = now if self._outbox else None
+
+    def contradiction(self, known: Known) -> Contradiction | None:
+        """Whether the other end's answer shows that one of the two has an older state of the session.
+
+        The answer is younger than the question. So the other end must know what it had acknowledged and sent when this
+        end asked; and it cannot know more than this end has sent and acknowledged until now.
+        """
+        if known.base < 0 or self._asked is None:
+            return None  # an older server does not say how far it is
+        base, expected = self._asked
+        if known.expected < base:
+            return Contradiction(False, f"it expects message {known.expected}, and has acknowledged {base}")
+        if known.end < expected:
+            return Contradiction(False, f"it has sent {known.end} messages, and {expected} have come")
+        if known.expected > self._end:
+            return Contradiction(True, f"message {known.expected} is expected, and only {self._end} were sent")
+        if known.base > self.expected:
+            return Contradiction(True, f"{known.base} messages were acknowledged, and {self.expected} have come")
+        return None
 
     @property
     def deadline(self) -> int | None:
         """When :meth:`frames` must be asked again, if nothing happens before."""
         resend, acknowledge = self._resend_at, self._acknowledge_at
+        if self._asked is not None:
+            return acknowledge
         if resend is None or (acknowledge is not None and acknowledge < resend):
             return acknowledge
         return resend
 
     def is_due(self, now: int) -> bool:
         """Whether :meth:`frames` may have something to say."""
+        if self._asked is not None:
+            return self._acknowledge_at is not None and self._acknowledge_at <= now
         if self._sent < len(self._outbox) and self._sent < self._settings.window and not self.is_held:
             return True
         resend, acknowledge = self._resend_at, self._acknowledge_at
@@ -140,7 +226,7 @@ class Session:
         if self._resend_at is not None:
             self._resend_at = now
 
-    def send(self, messages: Sequence[Message]) -> None:
+    def send(self, messages: Sequence[Message], now: int) -> None:
         """Put messages into the sequence."""
         settings, total = self._settings, len(self._outbox) + len(messages)
         if total > settings.outbox:
@@ -150,6 +236,9 @@ class Session:
             raise LimitError("outbox_bytes", settings.outbox_bytes, size, "bytes waiting for a neighbour")
         self._bytes = size
         self._outbox.extend(messages)
+        if self._given and now < self._given[-1][1] + _MOMENT:
+            now = self._given.pop()[1]
+        self._given.append((self.next, now))
 
     def receive(self, frame: Data, now: int) -> Sequence[Message]:
         """The messages of a frame that are next in the sequence; none if they came before or are not due yet."""
@@ -178,6 +267,8 @@ class Session:
         for _ in range(done):
             self._bytes -= size_of(self._outbox.popleft())
         self.base = expected
+        while self._given and self._given[0][0] <= expected:
+            self._given.popleft()
         self._sent = max(0, self._sent - done)
         self._patience = self._settings.retransmit
         self._resend_at = now + self._patience if self._outbox else None
@@ -188,6 +279,8 @@ class Session:
         If the other end has no room, one frame is sent now and then, in case what it said later was lost.
         """
         settings = self._settings
+        if self._asked is not None:
+            return self._acknowledgement(now)
         most = 0 if self.is_held else settings.window
         if self._resend_at is not None and now >= self._resend_at:
             self._sent = 0
@@ -200,10 +293,14 @@ class Session:
         if self._sent < most:
             self._acknowledge_at, self._told = None, self.expected
             return self._fresh(most)
-        if self._acknowledge_at is not None and now >= self._acknowledge_at:
-            self._acknowledge_at, self._told = None, self.expected
-            return [Data(self.stamp, self.base, (), self.expected, self.has_room)]
-        return []
+        return self._acknowledgement(now)
+
+    def _acknowledgement(self, now: int) -> list[Data]:
+        """A frame without messages, if it is due."""
+        if self._acknowledge_at is None or now < self._acknowledge_at:
+            return []
+        self._acknowledge_at, self._told = None, self.expected
+        return [Data(self.stamp, self.base, (), self.expected, self.has_room)]
 
     def _fresh(self, most: int) -> list[Data]:
         """Frames with all messages that may set out."""

@@ -6,8 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from palio.model import NotificationId
 from palio.node.journal import Journal, Record
 from palio.node.party_log import all_sent
+from palio.node.seen import Seen
 from palio.node.watches import Watch
 from palio.routing.messages import Advertise, Control, Members, Message, Subscribe, begun
 from palio.routing.router import MONITORS, Profile
@@ -109,6 +111,12 @@ class Keeping:
             self.journal.put(("held", peer, message), True)
         else:
             self.journal.delete(("held", peer, begun(message)))
+
+    def seen(self, seen: Seen, id: NotificationId) -> None:
+        """A notification was seen for the first time; of starts of its origin that are too old nothing is kept."""
+        self.journal.put(("seen", id.origin, id.incarnation), id.sequence)
+        for start in seen.forgotten():
+            self.journal.delete(("seen", id.origin, start))
 
     def members(self, peer: str) -> None:
         """The servers behind a neighbour have changed."""

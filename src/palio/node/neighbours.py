@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from palio.errors import CallerError, PeerError, brief
 from palio.link.links import Links
-from palio.link.ports import Keeper, Members, Up, Wish
+from palio.link.ports import Keeper, LinkEvent, Members, Up, Wish
+from palio.link.states import State
 from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border
@@ -55,30 +56,42 @@ class Neighbours:
         try:
             self._router.check_neighbour(Role(role))
             if architecture is not None and self._is_in_tree(Role(role)):
-                self._check_above(Role(role))
+                self._check_above(Role(role), peer)
                 self.membership.check(peer, (member for member, _ in members))
         except CallerError as error:
             return str(error)
         return None
 
-    def connect(self, peer: str, role: Role, latency: int, now: int) -> None:
-        """Ask for a link; what cannot be is refused before anybody is asked."""
-        self._router.check_neighbour(role)
+    def obstacle(self, peer: str, wish: Wish) -> str | None:
+        """For links: why it makes no sense to ask for a wanted one now, if so."""
+        role = Role(wish.role)
+        try:
+            self._router.check_neighbour(role)
+            self._check_above(role, peer)
+            if self._is_in_tree(role):
+                self.membership.check(peer, [peer])
+        except CallerError as error:
+            return str(error)
+        return None
+
+    def connect(self, peer: str, role: Role, latency: int, now: int) -> list[LinkEvent]:
+        """Ask for a link, and keep it; as long as it cannot be, it is wanted and refused."""
         if latency < 1:
             raise CallerError(f"a latency of {latency}; it is 1 at least")
         if role is Role.GATEWAY and peer not in self._settings.gateways:
             raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
-        self._check_above(role)
-        if self._is_in_tree(role):
-            self.membership.check(peer, [peer])
-        self.links.connect(peer, Wish(role.value, latency), now)
+        return self.links.connect(peer, Wish(role.value, latency), now)
 
-    def _check_above(self, role: Role) -> None:
+    def _check_above(self, role: Role, peer: str) -> None:
         """Of two masters, or a master and a gateway, that come at the same time both could be lost, as in a cycle."""
-        wishes = self.links.wishes.items()
-        masters = [other for other, wish in wishes if wish.role == Role.MASTER.value]
-        above = [other for other, wish in wishes if wish.role in (Role.MASTER.value, Role.GATEWAY.value)]
-        if (role is Role.MASTER and above) or (role is Role.GATEWAY and masters):
+        above = [
+            other
+            for other, wish in self.links.wishes.items()
+            if other != peer
+            and self.links.status(other).state is not State.REFUSED
+            and _are_rivals(role.value, wish.role)
+        ]
+        if above:
             raise CallerError(f"this server has a master already, or asks for one: {above[0]}; disconnect it first")
 
     def _is_in_tree(self, role: Role) -> bool:
@@ -167,3 +180,9 @@ class Neighbours:
         found: list[tuple[str, Sequence[Message]]] = [(peer, [members]) for peer, members in self.membership.updates()]
         topology = self._router.topology
         return found if topology is None else [*found, *topology.updates(now, pressing=pressing)]
+
+
+def _are_rivals(role: str, other: str) -> bool:
+    """Whether a server cannot have neighbours of both roles: a master and another master, or a gateway."""
+    above = (Role.MASTER.value, Role.GATEWAY.value)
+    return Role.MASTER.value in (role, other) and role in above and other in above

@@ -9,7 +9,7 @@ import msgspec
 
 from palio.codec.frames import Options
 from palio.errors import CallerError, PalioError, PeerError, brief
-from palio.link.ports import Down, Event, Received, Refused, Up
+from palio.link.ports import Down, LinkEvent, Received, Refused, Up
 from palio.model import Notification
 from palio.node import ports
 from palio.node.admission import NotAllowedError
@@ -81,7 +81,7 @@ class Node:
         """
         check_settings(settings)
         self.settings = settings
-        self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.incarnation)
+        self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.start)
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
         self.telling = Telling(settings.telling, is_kept=settings.durable)
@@ -96,7 +96,7 @@ class Node:
         self.publishing = Publishing(settings, self.router)
         self.publications = Publications(self, is_durable=settings.durable)
         self.requests = Requests(self, self._keeping)
-        self.seen = Seen(settings.server, settings.incarnation)
+        self.seen = Seen(settings.server)
         self.spreading = Spreading(self)
         self.holding = Holding()
         self._outputs: list[Output] = []
@@ -125,6 +125,7 @@ class Node:
         self._now = now
         for each in inputs:
             self._take(each)
+        self._happened(self.links.wake(now))
         for party in self.reading.overdue(now):
             self._has_news = self._is_pressing = True
             self.requests.perform(party, ports.Leave())
@@ -216,10 +217,7 @@ class Node:
     def _take(self, given: Input) -> None:
         if isinstance(given, FromPeer):
             self._is_pressing = True
-            try:
-                events = self.links.receive(given.peer, given.frame, self._now)
-            except PeerError as error:
-                events = self._give_up(given.peer, error)
+            events = self.links.receive(given.peer, given.frame, self._now)
             if events:
                 self._happened(events)
         elif isinstance(given, PublishBlock):
@@ -262,7 +260,7 @@ class Node:
                 self.reading.detach(party, reading, self._now)
             case ports.Acknowledge(party, number, reading):
                 self.reading.acknowledge(party, number, reading)
-            case ports.Connect() | ports.Disconnect() | ports.Doubt() | ports.Lost():
+            case ports.Connect() | ports.Disconnect() | ports.Allow() | ports.Doubt() | ports.Lost():
                 self._link(given)
 
     # -- parties -------------------------------------------------------------------------------------------------------
@@ -308,27 +306,26 @@ class Node:
 
     # -- links ---------------------------------------------------------------------------------------------------------
 
-    def _link(self, given: ports.Connect | ports.Disconnect | ports.Doubt | ports.Lost) -> None:
-        peer = given.peer
+    def _link(self, given: ports.Connect | ports.Disconnect | ports.Allow | ports.Doubt | ports.Lost) -> None:
+        peer, now = given.peer, self._now
+        events: Iterable[LinkEvent] = ()
         try:
             match given:
                 case ports.Connect(_, role, latency):
-                    self.neighbours.connect(peer, role, latency, self._now)
-                case ports.Disconnect():
-                    self._happened(self.links.disconnect(peer, self._now))
+                    events = self.neighbours.connect(peer, role, latency, now)
+                case ports.Disconnect(_, bars):
+                    events = self.links.disconnect(peer, now, bars=bars)
+                case ports.Allow():
+                    self.links.allow(peer)
                 case ports.Doubt():
-                    self.links.doubt(peer, self._now)
+                    events = self.links.doubt(peer, now)
                 case ports.Lost():
-                    self._happened(self.links.lose(peer, self._now))
+                    events = self.links.lose(peer, now)
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
+        self._happened(events)
 
-    def _give_up(self, peer: str, error: PeerError) -> list[Event]:
-        """A neighbour that breaks the rules is told so by ending the link; others are not concerned."""
-        self._outputs.append(LinkRefused(peer, str(error)))
-        return self.links.disconnect(peer, self._now) if peer in self.links.peers else []
-
-    def _happened(self, events: Iterable[Event]) -> None:
+    def _happened(self, events: Iterable[LinkEvent]) -> None:
         for event in events:
             if isinstance(event, Received):
                 self._received(event.peer, event.messages)
@@ -340,7 +337,7 @@ class Node:
                     if self._keeping:
                         self._keeping.members(peer)
                     self._outputs.append(LinkUp(peer))
-                case Down(peer):
+                case Down(peer, reason):
                     if self._keeping:
                         self._keeping.gone(self, peer)
                     self.neighbours.remove(peer)
@@ -348,7 +345,7 @@ class Node:
                     self.delegating.lost(peer, self._now)
                     self._deliver_sequences(self.monitors.found())
                     self.spreading.lost(peer)
-                    self._outputs.append(LinkDown(peer))
+                    self._outputs.append(LinkDown(peer, reason))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
 
@@ -361,8 +358,8 @@ class Node:
                     self._pass_on(peer, message)
                 else:
                     self._receive(peer, message)
-            except PeerError as error:
-                self._happened(self._give_up(peer, error))
+            except PeerError as error:  # the link ends, and others are not concerned
+                self._happened(self.links.break_off(peer, str(error), self._now))
 
     def _receive(self, peer: str, message: Message) -> None:
         if isinstance(message, messages.Element):
@@ -410,7 +407,7 @@ class Node:
             message = msgspec.structs.replace(message, tags=())
         if self.seen.is_new(id.origin, id.incarnation, id.sequence):
             if self._keeping:
-                self._keeping.journal.put(("seen", id.origin, id.incarnation), id.sequence)
+                self._keeping.seen(self.seen, id)
             self.publishing.clock.saw(envelope.published)
             self._forward(message, peer)
         elif self.monitors.has_elements:
@@ -427,10 +424,11 @@ class Node:
         self.neighbours.survey()
         while cut := self.neighbours.membership.to_cut():
             for peer in cut:
-                self._outputs.append(LinkRefused(peer, f"the link to {peer} closes a cycle"))
-                self._happened(self.links.disconnect(peer, self._now))
+                reason = f"the link between {self.settings.server} and {peer} closes a cycle"
+                self._happened(self.links.break_off(peer, reason, self._now))
         for peer, said in self.neighbours.updates(self._now, pressing=pressing):
             self.send(peer, said)
+        self._happened(self.links.reconsider(self._now))
         pressing |= self.delegating.reconsider()
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self.send(peer, control)

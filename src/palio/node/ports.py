@@ -142,7 +142,15 @@ class Connect(Input, frozen=True, gc=False):
 
 
 class Disconnect(Input, frozen=True, gc=False):
-    """End a link."""
+    """End a link, and open it no longer."""
+
+    peer: str
+    bars: bool = True
+    """Whether the neighbour's own questions for the link are refused until there is an :class:`Allow`."""
+
+
+class Allow(Input, frozen=True, gc=False):
+    """Accept links from a neighbour again that was disconnected here."""
 
     peer: str
 

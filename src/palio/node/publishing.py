@@ -34,10 +34,10 @@ class Published(NamedTuple):
 class Publishing:
     """The counter and the clock of the publications of a server."""
 
-    __slots__ = ("_incarnation", "_limits", "_router", "_server", "clock", "count")
+    __slots__ = ("_limits", "_router", "_server", "_start", "clock", "count")
 
     def __init__(self, settings: NodeSettings, router: Router) -> None:
-        self._server, self._incarnation, self._limits = settings.server, settings.incarnation, settings.limits
+        self._server, self._start, self._limits = settings.server, settings.start, settings.limits
         self._router = router
         self.clock = HybridClock()
         self.count = 0
@@ -47,7 +47,7 @@ class Publishing:
         """A notification that a party publishes, as it goes on its way."""
         admission.check_size(notification, self._limits)
         trace = None if options.trace is None else trace_of(options.trace)
-        id = NotificationId(self._server, self._incarnation, self.count)
+        id = NotificationId(self._server, self._start, self.count)
         self.count += 1
         published = self.clock.next(now)
         if options is _NO_OPTIONS:
@@ -58,7 +58,7 @@ class Publishing:
     def accept_block(self, block: PublishBlock, now: int, *, is_logged: bool) -> Published:
         """Many of them; what parties want is ready to be delivered. All are logged, or what is for some parties."""
         party, frames = block.party, block.frames
-        first, published = NotificationId(self._server, self._incarnation, self.count), self.clock.reserve(now)
+        first, published = NotificationId(self._server, self._start, self.count), self.clock.reserve(now)
         goes_on = self._router.passes_everything_on
         done = self._router.board.dispatch(
             frames, first, published, party, goes_on=goes_on, is_logged=is_logged, limits=self._limits
@@ -68,7 +68,7 @@ class Publishing:
         elsewhere = []
         for other in done.others:
             notification = msgpack.decode(Notification, frames[other.offset : other.offset + other.size], self._limits)
-            id = NotificationId(self._server, self._incarnation, other.sequence)
+            id = NotificationId(self._server, self._start, other.sequence)
             elsewhere.append(Publish(notification.with_envelope(Envelope(id, date_of(other.published), party))))
         left = frames[done.consumed :]
         return Published(done, elsewhere, msgspec.structs.replace(block, frames=left) if left else None)

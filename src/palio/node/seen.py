@@ -2,33 +2,53 @@
 
 from __future__ import annotations
 
+MOST_STARTS = 64
+"""Starts of one server that are remembered. Notifications of earlier ones are not under way any more."""
+
 
 class Seen:
-    """Remembers the latest notification of each origin; those of the server itself were here, all of them.
+    """Remembers the latest notification of each start of an origin; those of the server itself were here, all of them.
 
     In a tree those of one origin come in their order. While two links close a cycle a later one may be faster on the
     other way: then the earlier one counts as known, because order is promised always, and that it arrives only where
     the tree stays as it is.
 
-    >>> seen = Seen()
-    >>> [seen.is_new("milan", 0, number) for number in (1, 3, 2, 3)]
-    [True, True, False, False]
+    >>> seen = Seen("rome")
+    >>> [seen.is_new("milan", 0, number) for number in (1, 3, 2, 3)], seen.is_new("rome", 7, 1)
+    ([True, True, False, False], False)
     """
 
-    __slots__ = ("_latest", "_own")
+    __slots__ = ("_forgotten", "_latest", "_server")
 
-    def __init__(self, server: str = "", incarnation: int = 0) -> None:
-        self._own = server, incarnation
-        self._latest: dict[tuple[str, int], int] = {}
+    def __init__(self, server: str = "") -> None:
+        self._server = server
+        self._latest: dict[str, dict[int, int]] = {}
+        """For each origin and start the highest number, the start that was heard of last at the end."""
+        self._forgotten: list[int] = []
 
-    def restore(self, origin: str, incarnation: int, latest: int) -> None:
+    def restore(self, origin: str, start: int, latest: int) -> None:
         """Take back what was known of an origin."""
-        self._latest[origin, incarnation] = latest
+        self._latest.setdefault(origin, {})[start] = latest
 
-    def is_new(self, origin: str, incarnation: int, sequence: int) -> bool:
+    def is_new(self, origin: str, start: int, sequence: int) -> bool:
         """Whether a notification comes for the first time, and none that was published after it came before."""
-        key = origin, incarnation
-        if sequence <= self._latest.get(key, -1) or key == self._own:
+        starts = self._latest.get(origin)
+        if starts is None:
+            starts = self._latest[origin] = {}
+        latest = starts.get(start)
+        if latest is None:
+            if origin == self._server:
+                return False
+            if len(starts) >= MOST_STARTS:
+                oldest = next(iter(starts))
+                del starts[oldest]
+                self._forgotten.append(oldest)
+        elif sequence <= latest:
             return False
-        self._latest[key] = sequence
+        starts[start] = sequence
         return True
+
+    def forgotten(self) -> list[int]:
+        """The starts of the last notification's origin that are not remembered any more."""
+        forgotten, self._forgotten = self._forgotten, []
+        return forgotten

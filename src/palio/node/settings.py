@@ -68,6 +68,16 @@ class NodeSettings(NamedTuple):
     """What acceptance of a publication promises if its publisher does not say; without a disk it is always memory."""
     reserve: int = 1_000_000
     """So many numbers of publications, and microseconds of their times, are written ahead: then not each is."""
+    boot: int | None = None
+    """Which start of the server this is; no other start has the same number. It is part of the ids of publications,
+    links and waves, so that a server whose disk was restored from an older copy gives no id twice. By default it is the
+    incarnation.
+    """
+
+    @property
+    def start(self) -> int:
+        """The number that tells this start of the server from all others."""
+        return self.incarnation if self.boot is None else self.boot
 
 
 def check_settings(settings: NodeSettings) -> None:

@@ -30,7 +30,7 @@ class Spreading:
             self.come_back([waiting])
             return
         token = self.waves.begin(waiting, peers)
-        begun = node.settings.server, node.settings.incarnation, token
+        begun = node.settings.server, node.settings.start, token
         wave = waiting.wave if isinstance(waiting, Passed) else begun
         for peer in peers:
             node.send(peer, [messages.Spread(token, origin, wave)])
@@ -45,7 +45,7 @@ class Spreading:
 
     def _is_out(self, wave: WaveName) -> bool:
         """Whether a wave has begun here, or was passed on and has not come back."""
-        is_own = wave[:2] == (self._node.settings.server, self._node.settings.incarnation)
+        is_own = wave[:2] == (self._node.settings.server, self._node.settings.start)
         return is_own or any(isinstance(each, Passed) and each.wave == wave for each in self.waves.waiting())
 
     def lost(self, peer: str) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from palio.errors import PeerError, brief
 from palio.routing.messages import Account, Stamp
 from palio.routing.paths import Graph
@@ -20,6 +22,10 @@ from palio.routing.paths import Graph
 _NOBODY = Account("", 0, -1, ())
 PACE = 10_000
 """Microseconds between two times at which accounts are passed on."""
+_MOST_OUTDONE = 16
+"""How often a server takes over the number of an account that it has not given itself."""
+_MOST_NUMBER = 1 << 62
+"""Numbers and incarnations of accounts that a server takes over are lower, so that there are higher ones."""
 
 
 class BadAccountError(PeerError):
@@ -58,6 +64,8 @@ class Topology:
         """Until when accounts wait."""
         self.deadline: int | None = None
         """When :meth:`updates` must be asked again at the latest."""
+        self._outdone = 0
+        """How often the network knew a younger account of this server than its own."""
 
     def restore(self, accounts: Iterable[Account], waiting: Iterable[str]) -> None:
         """Take back what was known when there were the links that there are now.
@@ -136,13 +144,29 @@ class Topology:
     def receive(self, peer: str, account: Account) -> None:
         """A neighbour passes on what a server says of its links."""
         if account.server == self._server and _age(account) > _age(self._accounts[self._server]):
-            raise BadAccountError(f"{brief(peer)} knows of a later life of {brief(self._server)} than this one")
+            self._outdo(peer, account)
         told = self._told[peer]
         if _age(account) > _age(told.get(account.server, _NOBODY)):
             told[account.server] = account
         if _age(account) > _age(self._accounts.get(account.server, _NOBODY)):
             _check(peer, account)
             self._learn(account)
+
+    def _outdo(self, peer: str, account: Account) -> None:
+        """The network knows a younger account of this server than its own: an earlier life had a later clock.
+
+        This server goes on with higher numbers than that. If it has to do so again and again, another server has its
+        name.
+        """
+        self._outdone += 1
+        if self._outdone > _MOST_OUTDONE or max(_age(account)) > _MOST_NUMBER:
+            raise BadAccountError(f"{brief(peer)} knows of another server with the name {brief(self._server)}")
+        self._incarnation = account.incarnation
+        own = self._accounts[self._server]
+        self._accounts[self._server] = msgspec.structs.replace(
+            own, incarnation=account.incarnation, number=account.number
+        )
+        self._account()
 
     def _learn(self, account: Account) -> None:
         server = account.server

@@ -146,7 +146,7 @@ class Account:
         settings, count = self._node.settings, self._node.publishing.count
         if self._id.origin != settings.server:
             return ""
-        if self._id.incarnation != settings.incarnation:
+        if self._id.incarnation != settings.start:
             return f"{settings.server} was started again since: its notifications begin with {self._own(0)}"
         if self._id.sequence >= count:
             last = f"the last one is {self._own(count - 1)}" if count else "nothing was published there yet"
@@ -154,7 +154,7 @@ class Account:
         return ""
 
     def _own(self, sequence: int) -> str:
-        return str(NotificationId(self._node.settings.server, self._node.settings.incarnation, sequence))
+        return str(NotificationId(self._node.settings.server, self._node.settings.start, sequence))
 
     # -- the way of the notification -----------------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class Account:
         settings = self._node.settings
         if (
             self._id.origin == settings.server
-            and self._id.incarnation == settings.incarnation
+            and self._id.incarnation == settings.start
             and turn.first <= self._id.sequence < turn.end
         ):
             self._began(turn)

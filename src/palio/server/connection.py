@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol):
         self._out: list[bytes] = []
         self.role = ""
         self.name = ""
+        self.agent = ""
         self.credential: str | None = None
         """The hash of the token by which it was let in."""
         self.is_open = False
@@ -84,6 +85,10 @@ class Connection(asyncio.Protocol):
         self.mode: Mode | None = None
         """What acceptance of its publications is to promise."""
         self.next_number = self.highest_number = -1
+        self.start: int | None = None
+        """Of a server: which process it is, if it says so."""
+        self.reason = ""
+        """Why the other end has closed the connection, if it said so."""
 
     # -- the transport's -----------------------------------------------------------------------------------------------
 
@@ -235,15 +240,20 @@ class Connection(asyncio.Protocol):
         assert isinstance(hello, Hello)
         self.role, self.name = hello.role, hello.name
         self.durable, self.mode = hello.durable, hello.mode
+        self.agent = hello.agent
         self._stop_timer()
         self._server.admit(self, hello)
+
+    def let_in(self) -> None:
+        """A server may be here, and no other connection has to be kept instead."""
+        self.welcome(control.VERSION)
 
     def welcome(self, version: int) -> None:
         """Whoever it is, it may be here."""
         self.is_open = True
         node = self._server.driver.node.settings
         limits = self._server.config.limits
-        self.say(control.Welcome(version, node.server, node.incarnation, self._most_bytes(), limits))
+        self.say(control.Welcome(version, node.server, node.start, self._most_bytes(), limits))
 
     def _controlled(self, frame: control.Control) -> None:
         match frame:
@@ -255,7 +265,8 @@ class Connection(asyncio.Protocol):
                 self.say(Pong(number))
             case Pong():
                 pass
-            case Goodbye(code):
+            case Goodbye(code, text):
+                self.reason = f"{code}: {text}"
                 if code == control.LEFT and self.role == "party":
                     self._server.left(self)
                 self._transport.close()

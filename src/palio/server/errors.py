@@ -30,6 +30,8 @@ class Code(Enum):
     """Too many wrong tokens came from that address, or too many ask to be let in at once: try again later."""
     NAME = "name"
     """A name or a role that is none, or a server that is not the one that was looked for."""
+    NAME_TAKEN = "name-taken"
+    """A server of that name is connected already, and alive."""
     FRAME = "frame"
     """A frame that is malformed, or of a kind that does not belong here."""
     FRAME_TOO_LONG = "frame-too-long"

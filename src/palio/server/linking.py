@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from palio.server.server import Server
 
 _NOT_IN_FILE = "it is not in the configuration file, and will be gone when the server stops"
-_IN_FILE = "it is in the configuration file, and will be back when the server reads that again"
+_REMARKS = {
+    "file": "it is in the configuration file: the link comes back when the server reads that again, or restarts",
+    "command": "",
+    "neighbour": "if it opens the link itself it is refused, until `palio net link add NAME`, a reload or a restart",
+}
+"""What the removal of a link means, by where the neighbour is known from."""
 
 
 def change(server: Server, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +37,7 @@ def _add(server: Server, fields: dict[str, Any]) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         raise CallerError(f"link: {error}") from error
     if not peer.url:
-        raise CallerError("link: it needs a url; neighbours that are waited for come by themselves")
+        return _allow(server, peer.name)
     if peer.role == "gateway":
         raise CallerError("link: gateways have to be in the configuration of both servers")
     before = server.peers.known.get(peer.name)
@@ -49,10 +54,21 @@ def _add(server: Server, fields: dict[str, Any]) -> dict[str, Any]:
     return {"link": peer.name, "action": "add", "is_new": before is None, "remark": remark}
 
 
+def _allow(server: Server, name: str) -> dict[str, Any]:
+    """Accept a neighbour again that was removed here and opens the link itself."""
+    if name not in server.driver.node.links.barred:
+        raise CallerError(
+            f"link: {brief(name)} was not removed here; to open a link to it, say its url. "
+            "Neighbours that open the link themselves need nothing here"
+        )
+    server.peers.allow(name)
+    return {"link": name, "action": "add", "is_new": False, "remark": f"{name} may open the link again"}
+
+
 def _remove(server: Server, name: str) -> dict[str, Any]:
-    if name not in server.peers.known and name not in server.driver.node.links.peers:
-        known = ", ".join(sorted({*server.peers.known, *server.driver.node.links.peers})) or "nobody"
+    if name not in server.peers.names:
+        known = ", ".join(server.peers.names) or "none"
         raise CallerError(f"link: {brief(name)} is no neighbour of {server.config.server}; neighbours are {known:.200}")
-    remark = _IN_FILE if server.peers.known_from(name) == "file" else ""
+    remark = _REMARKS[server.peers.known_from(name)]
     server.peers.remove(name)
     return {"link": name, "action": "remove", "remark": remark}

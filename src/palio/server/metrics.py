@@ -10,6 +10,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from palio.server.status import backlog_seconds
+
 if TYPE_CHECKING:
     from palio.server.server import Server
     from palio.server.storage import Storage
@@ -119,11 +121,25 @@ class ServerCollector(Collector):
         yield CounterMetricFamily("palio_faults", "Faults of the server itself.", counts.faults)
         yield GaugeMetricFamily("palio_subscriptions", "Filters that are known.", len(node.router.subscriptions))
         yield GaugeMetricFamily("palio_advertisements", "Advertisements known.", len(node.router.advertisements))
-        configured = {peer.name for peer in self._server.config.peers}
-        links = {name: int(name in node.links.peers) for name in sorted(configured | set(node.links.peers))}
-        yield _labelled(GaugeMetricFamily, "palio_link_up", "Whether there is a link.", "peer", links.items())
+        yield from self._links()
         lag, counts.lag = counts.lag, 0.0
         yield GaugeMetricFamily("palio_loop_lag_seconds", "How late the loop was at worst since the last look.", lag)
+
+    def _links(self) -> Iterator[Metric]:
+        peers, links = self._server.peers, self._server.driver.node.links
+        waiting = {name: links.status(name).backlog for name in peers.names}
+        figures = (
+            ("palio_link_up", "Whether the link is up.", {name: int(peers.is_up(name)) for name in waiting}),
+            ("palio_link_backlog_messages", "Messages not acknowledged.", {n: b.messages for n, b in waiting.items()}),
+            ("palio_link_backlog_bytes", "Bytes of these messages.", {n: b.bytes for n, b in waiting.items()}),
+            (
+                "palio_link_backlog_seconds",
+                "Age of the oldest of these messages.",
+                {name: backlog_seconds(self._server, name) for name in waiting},
+            ),
+        )
+        for name, text, values in figures:
+            yield _labelled(GaugeMetricFamily, name, text, "peer", values.items())
 
     def _store(self, storage: Storage) -> Iterator[Metric]:
         figures, logs = storage.figures, list(self._server.driver.node.logs)

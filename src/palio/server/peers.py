@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ import structlog
 
 from palio.codec import control
 from palio.codec.control import VERSION, Goodbye, Hello, Welcome
+from palio.link.states import State
 from palio.node import ports
 from palio.routing.router import Role
 from palio.server.config import Peer, Tls
@@ -19,7 +21,7 @@ from palio.server.connection import Connection
 from palio.server.errors import Code, RefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Coroutine, Iterable
 
     from palio.server.server import Server
 
@@ -28,11 +30,30 @@ _FIRST_DELAY, _LAST_DELAY = 0.1, 5.0
 _STEADY = 1.0
 """A connection that lasted for so many seconds was a good one: the next attempt comes soon."""
 _CONNECT_SECONDS = 10.0
-_CHALLENGE_SECONDS = 2.0
+_CHALLENGES, _CHALLENGE_SECONDS = 2, 1.0
+"""How often an older connection of the same name is asked whether it is alive, and how long it may take to answer."""
 _PARTING_SECONDS = 2.0
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
 """Seconds until a link that was refused is asked for again."""
+_MOST_MET = 1_000
+"""Neighbours that came by themselves and stay in the figures after their links have ended."""
 _random = SystemRandom()
+_AGENT = re.compile(r"palio start=(\d{1,19})")
+
+
+def agent_of(start: int) -> str:
+    """How a server introduces itself: the number tells two processes of one name apart.
+
+    >>> start_of(agent_of(7)), start_of("another program")
+    (7, None)
+    """
+    return f"palio start={start}"
+
+
+def start_of(agent: str) -> int | None:
+    """Which start of a server says hello, if it says so; servers of version 1 do not."""
+    found = _AGENT.fullmatch(agent)
+    return int(found.group(1)) if found else None
 
 
 class Dialed(Connection):
@@ -45,12 +66,11 @@ class Dialed(Connection):
         self.role, self.name = "server", peer.name
         self._peer = peer
         self.ended = asyncio.get_running_loop().create_future()
-        self.reason = ""
-        """What the other end said when it closed the connection."""
 
     def _begin(self) -> None:
         config = self._server.config
-        self.say(Hello((VERSION,), "server", config.server, self._peer.token, "palio"))
+        agent = agent_of(self._server.driver.node.settings.start)
+        self.say(Hello((VERSION,), "server", config.server, self._peer.token, agent))
 
     def _before_welcome(self, kind: int, content: bytes) -> None:
         frame = control.decode(kind, content)
@@ -64,9 +84,12 @@ class Dialed(Connection):
             self.reason = f"{frame.server!r:.60} is there instead"
             raise RefusedError(Code.NAME, f"{self.name} was looked for here")
         self._stop_timer()
-        self._server.peers.keep(self)
+        self.start = frame.incarnation
+        self._server.peers.admit(self)
+
+    def let_in(self) -> None:
+        """No other connection has to be kept instead."""
         self.is_open = True
-        self._server.peers.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is gone."""
@@ -135,13 +158,31 @@ class Peers:
         """When to ask for a link again that was refused, and how long to wait after that."""
         self._absent: dict[str, float] = {}
         """Neighbours that cannot be reached, and since when."""
+        self._said: dict[str, str] = {}
+        """Why the last attempt to connect to a neighbour failed, as it was logged."""
+        self._contests: set[asyncio.Task[None]] = set()
+        """Decisions between two connections of the same name."""
+        self._met: dict[str, None] = {}
+        """Neighbours to which there was a link; they stay in the figures until an operator removes them."""
 
     # -- which there are -----------------------------------------------------------------------------------------------
 
     def configure(self, peers: Iterable[Peer]) -> None:
-        """Dial these, those that were added, and no others."""
+        """Dial these, those that were added, and no others. Links that an operator removed are allowed again."""
         self._of_file = {peer.name: peer for peer in peers}
+        for name in self._server.driver.node.links.barred:
+            self.allow(name)
         self._take({**self._added, **self._of_file})
+
+    def allow(self, name: str) -> None:
+        """Accept links from a neighbour again that was removed; if it is connected, let it ask at once."""
+        self._server.driver.give(ports.Allow(name))
+        if name in self._of_file and name not in self.known:
+            self._take({**self.known, name: self._of_file[name]})
+        connection = self._server.driver.peers.get(name)
+        peer = self.known.get(name)
+        if isinstance(connection, Connection) and not (peer is not None and peer.url):
+            connection.close(Code.REPLACED, "the link is allowed again; connect again to ask for it")
 
     def add(self, peer: Peer) -> None:
         """There is a neighbour that is not in the configuration; until the server stops, or it is removed."""
@@ -151,9 +192,10 @@ class Peers:
     def remove(self, name: str) -> None:
         """It is a neighbour no longer; if it is in the configuration, it is one again when that is read again."""
         self._added.pop(name, None)
+        self._met.pop(name, None)
         if name in self.known:
             self._take({each: peer for each, peer in self.known.items() if each != name})
-        elif name in self._server.driver.node.links.peers:
+        else:
             self._server.driver.give(ports.Disconnect(name))
 
     def known_from(self, name: str) -> str:
@@ -170,15 +212,17 @@ class Peers:
     def _take(self, wanted: dict[str, Peer]) -> None:
         for name, peer in list(self.known.items()):
             if wanted.get(name) != peer:
-                self._remove(name, is_replaced=name in wanted)
+                self._remove(name, replacement=wanted.get(name))
         for name, peer in wanted.items():
             if name not in self.known:
                 self.known[name] = peer
                 if peer.url:
                     self._dialing[name] = self._server.loop.create_task(self._dial(peer))
+                if name in self._server.driver.peers:
+                    self._wish(name)
 
-    def _remove(self, name: str, *, is_replaced: bool) -> None:
-        del self.known[name]
+    def _remove(self, name: str, *, replacement: Peer | None) -> None:
+        before = self.known.pop(name)
         self._retries.pop(name, None)
         self.reasons.pop(name, None)
         dialing = self._dialing.pop(name, None)
@@ -186,13 +230,14 @@ class Peers:
             self._parting.add(dialing)
             dialing.add_done_callback(self._parting.discard)
             self._server.loop.call_later(_PARTING_SECONDS, dialing.cancel)
-        links = self._server.driver.node.links
-        if name in links.wishes or (name in links.peers and not is_replaced):
+        if replacement is None:
             self._server.driver.give(ports.Disconnect(name))
+        elif name in self._server.driver.node.links.wishes and _is_another_link(before, replacement):
+            self._server.driver.give(ports.Disconnect(name, bars=False))
 
     def stop(self) -> None:
         """Dial nobody any more."""
-        for task in (*self._dialing.values(), *self._parting):
+        for task in (*self._dialing.values(), *self._parting, *self._contests):
             task.cancel()
         self._dialing.clear()
 
@@ -211,7 +256,9 @@ class Peers:
             delay = next_delay(delay, self._server.loop.time() - began)
             pause = delay * _random.uniform(0.5, 1.0)
             self.note(peer.name, reason)
-            self._log.info("peer-not-connected", peer=peer.name, reason=reason, retry_seconds=round(pause, 2))
+            say = self._log.warning if reason != self._said.get(peer.name) else self._log.info
+            self._said[peer.name] = reason
+            say("peer-not-connected", peer=peer.name, reason=reason, retry_seconds=round(pause, 2))
             await asyncio.sleep(pause)
 
     async def _connect(self, peer: Peer) -> str:
@@ -233,32 +280,74 @@ class Peers:
 
     # -- which one counts ----------------------------------------------------------------------------------------------
 
-    def keep(self, connection: Connection) -> None:
+    def admit(self, connection: Connection) -> None:
         """Take a connection as the one to its peer, unless the other one is to be kept.
 
         If both servers have dialed, it is the one that the server with the lesser name has opened: so both keep the
-        same. Of two that the same server has opened, the older one must be dead.
+        same. A connection of another process with the same name is taken only when the older one is dead; so is one
+        of a server that does not say which process it is.
         """
         name = connection.name
         older = self._server.driver.peers.get(name)
-        if isinstance(older, Connection) and not older.is_closing:
-            is_mine_kept = self._server.config.server < name
-            if older.is_dialed != connection.is_dialed and older.is_dialed == is_mine_kept:
-                self._challenge(older)
-                raise RefusedError(Code.REPLACED, "there is another connection between the two servers")
-            older.close(Code.REPLACED, f"{name} has connected again")
-        self._server.driver.peers[name] = connection
+        if not isinstance(older, Connection) or older.is_closing:
+            self._keep(connection)
+            return
+        is_same = older.start is not None and older.start == connection.start
+        is_other = older.start is not None and connection.start is not None and not is_same
+        if is_other or (older.is_dialed == connection.is_dialed and not is_same):
+            self._decide(self._contest(older, connection))
+            return
+        if older.is_dialed != connection.is_dialed and older.is_dialed == (self._server.config.server < name):
+            self._decide(self._abort_if_dead(older))
+            raise RefusedError(Code.REPLACED, "there is another connection between the two servers")
+        older.close(Code.REPLACED, f"{name} has connected again")
+        self._keep(connection)
 
-    def _challenge(self, connection: Connection) -> None:
-        """See whether the other end of a connection is still there: it has opened another."""
-        asked = self._server.loop.time()
+    def _decide(self, decision: Coroutine[None, None, None]) -> None:
+        """Let a decision between two connections take its time."""
+        task = self._server.loop.create_task(decision)
+        self._contests.add(task)
+        task.add_done_callback(self._contests.discard)
 
-        def look() -> None:
-            if not connection.is_closing and connection.heard < asked:
-                connection.abort()
+    def _keep(self, connection: Connection) -> None:
+        self._server.driver.peers[connection.name] = connection
+        connection.let_in()
+        self.opened(connection)
 
-        connection.say(control.Ping(0))
-        self._server.loop.call_later(_CHALLENGE_SECONDS, look)
+    async def _contest(self, older: Connection, newer: Connection) -> None:
+        """Two processes say that they are the same server: the older connection stays, if it is alive."""
+        name = newer.name
+        if await self._is_alive(older):
+            text = f"the name is taken: a server named {name} is connected to {self._server.config.server}"
+            if not newer.is_closing:
+                self._log.warning("name-taken", peer=name, address=newer.address)
+                newer.close(Code.NAME_TAKEN, text)
+            return
+        older.abort()
+        if newer.is_closing:
+            return
+        if older.start is not None and newer.start is not None and newer.start < older.start:
+            advice = "its clock was put back, or it runs with another store"
+            self._log.warning("peer-older", peer=name, start=newer.start, before=older.start, advice=advice)
+        self.admit(newer)
+
+    async def _abort_if_dead(self, connection: Connection) -> None:
+        if not await self._is_alive(connection):
+            connection.abort()
+
+    async def _is_alive(self, connection: Connection) -> bool:
+        """Whether the other end of a connection answers at least one of two pings."""
+        loop = self._server.loop
+        asked = loop.time()
+        for _ in range(_CHALLENGES):
+            if not connection.is_closing:
+                connection.say(control.Ping(0))
+            until = loop.time() + _CHALLENGE_SECONDS
+            while not connection.is_closing and loop.time() < until:
+                if connection.heard > asked:
+                    return True
+                await asyncio.sleep(_CHALLENGE_SECONDS / 50)
+        return False
 
     def opened(self, connection: Connection) -> None:
         """There is a way to a peer, perhaps again: what it knows of the link is to be found out."""
@@ -281,11 +370,14 @@ class Peers:
     def _wish(self, name: str) -> None:
         """Ask for the link to a peer that is to be dialed, if that is not being done."""
         peer, links = self.known.get(name), self._server.driver.node.links
-        if peer is not None and peer.url and name not in links.wishes and name not in links.peers:
+        if peer is None or not peer.url:
+            return
+        is_refused = links.status(name).state is State.REFUSED
+        if is_refused or (name not in links.wishes and name not in links.peers):
             self._server.driver.give(ports.Connect(name, Role(peer.role), peer.latency))
 
     def refused(self, name: str, reason: str) -> None:
-        """A link will not be; that may change, because the network does."""
+        """A link cannot be now; that may change, because the network does."""
         self.note(name, reason)
         if name in self.known and self.known[name].url:
             _, pause = self._retries.get(name, (0.0, _FIRST_RETRY))
@@ -295,6 +387,24 @@ class Peers:
         """There is a link."""
         self._retries.pop(name, None)
         self.reasons.pop(name, None)
+        if len(self._met) < _MOST_MET:
+            self._met[name] = None
+
+    @property
+    def names(self) -> list[str]:
+        """All neighbours that figures are told of: configured, added, linked, connected, or met before."""
+        driver = self._server.driver
+        return sorted({*self.known, *driver.node.links.peers, *driver.node.links.wishes, *driver.peers, *self._met})
+
+    def is_up(self, name: str) -> bool:
+        """Whether a link is there and its neighbour was heard of in the time of two pings."""
+        driver = self._server.driver
+        connection = driver.peers.get(name)
+        if not isinstance(connection, Connection) or connection.is_closing:
+            return False
+        patience = 2 * self._server.config.connections.ping_seconds
+        is_heard = connection.is_held_up or connection.heard >= self._server.loop.time() - patience
+        return is_heard and driver.node.links.status(name).state is State.UP
 
     def retry(self, now: float) -> None:
         """Ask again for the links whose time has come; and wait no longer for neighbours that stay away.
@@ -308,5 +418,10 @@ class Peers:
             self._server.driver.give(ports.Lost(name))
         for name, (time, pause) in list(self._retries.items()):
             if time <= now and name in self._server.driver.peers:
-                self._retries[name] = now + pause, pause
+                self._retries[name] = now + pause, min(2 * pause, _LAST_RETRY)
                 self._wish(name)
+
+
+def _is_another_link(before: Peer, after: Peer) -> bool:
+    """Whether the configuration of a neighbour has changed so that the link has to begin anew."""
+    return (before.role, before.latency, bool(before.url)) != (after.role, after.latency, bool(after.url))

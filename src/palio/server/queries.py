@@ -207,7 +207,7 @@ class Queries:
         sequence = driver.history.last_of(publisher, settings.limits) if driver.history is not None else None
         if sequence is None:
             raise CallerError(f"{settings.server} remembers nothing that {brief(publisher)} has published here")
-        return f"{settings.server}/{settings.incarnation}/{sequence}"
+        return f"{settings.server}/{settings.start}/{sequence}"
 
     def _link(self, connection: Connection, query: control.Query) -> None:
         self._check_admin(connection)
@@ -238,7 +238,7 @@ class Queries:
         """Ask all servers something, beginning here."""
         settings = self._server.driver.node.settings
         self._count += 1
-        wave = f"{settings.server}/{settings.incarnation}/{self._count}"
+        wave = f"{settings.server}/{settings.start}/{self._count}"
         self._remember(wave)
         self._begin(subject, {**arguments, "wave": wave}, seconds, None, done)
 

@@ -25,7 +25,7 @@ from palio.server.credentials import Credentials
 from palio.server.driver import Driver
 from palio.server.errors import Code, RefusedError
 from palio.server.metrics import Counts
-from palio.server.peers import Peers, encryption
+from palio.server.peers import Peers, encryption, start_of
 from palio.server.queries import Queries
 from palio.server.storage import Storage
 from palio.server.store_config import log_settings, mode_of
@@ -63,10 +63,12 @@ class Server:
         self.loop = asyncio.get_running_loop()
         self._log: structlog.stdlib.BoundLogger = _logger(config.server)
         self.storage = None if config.store is None else Storage(config.store, config.server, self.loop)
+        started = time.time_ns() // 1000
         settings = NodeSettings(
             config.server,
             config.architecture,
-            incarnation=time.time_ns() // 1000 if self.storage is None else self.storage.store.incarnation,
+            incarnation=started if self.storage is None else self.storage.store.incarnation,
+            boot=started,
             link=config.links.settings(is_durable=config.store is not None),
             guard=config.guard,
             limits=config.model_limits,
@@ -117,7 +119,7 @@ class Server:
         self._gone = {party: now for party in storage.parties if party not in durable}
         configured = {peer.name for peer in self.config.peers}
         for peer in [peer for peer in self.driver.node.links.wishes if peer not in configured]:
-            self.driver.give(ports.Disconnect(peer))  # the file has changed meanwhile, or it was added by command
+            self.driver.give(ports.Disconnect(peer, bars=False))  # the file has changed meanwhile, or it was added by command
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
 
     def _look_at_storage(self, storage: Storage) -> None:
@@ -241,9 +243,8 @@ class Server:
     def _let_in(self, connection: Connection) -> None:
         name = connection.name
         if connection.role == "server":
-            self.peers.keep(connection)
-            connection.welcome(VERSION)
-            self.peers.opened(connection)
+            connection.start = start_of(connection.agent)
+            self.peers.admit(connection)
             return
         older = self.driver.parties.get(name)
         if isinstance(older, Connection):
@@ -269,7 +270,7 @@ class Server:
             if connection.role == "party":
                 self._left_alone(connection)
             else:
-                self._log.info("peer-lost", peer=connection.name)
+                self._log.warning("peer-lost", peer=connection.name, reason=connection.reason)
                 self.peers.lost(connection)
                 self.queries.lost(connection)
         if not self._connections:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import nlargest
 from typing import TYPE_CHECKING, Any
 
+from palio.link.states import State
 from palio.server.connection import Connection
 from palio.server.durability import durable_parties, store_figures
 
@@ -76,11 +77,11 @@ def _parties(server: Server, watcher: str | None) -> list[dict[str, Any]]:
 
 def _links(server: Server) -> list[dict[str, Any]]:
     peers, node = server.peers, server.driver.node
-    names = sorted({*peers.known, *node.links.peers, *server.driver.peers})
     found = []
-    for name in names:
+    for name in peers.names:
         known, is_linked = peers.known.get(name), name in node.links.peers
-        role = node.router.peers.get(name)
+        role, status = node.router.peers.get(name), node.links.status(name)
+        backlog = status.backlog
         found.append(
             {
                 "name": name,
@@ -89,16 +90,32 @@ def _links(server: Server) -> list[dict[str, Any]]:
                 "latency": node.links.latency(name) if is_linked else known.latency if known is not None else 1,
                 "url": known.url if known is not None else "",
                 "known_from": peers.known_from(name),
-                "unacknowledged": node.links.unacknowledged(name) if is_linked else 0,
-                "reason": "" if is_linked else peers.reasons.get(name, ""),
+                "unacknowledged": backlog.messages,
+                "backlog_bytes": backlog.bytes,
+                "backlog_seconds": backlog_seconds(server, name),
+                "reason": "" if peers.is_up(name) else status.reason or peers.reasons.get(name, ""),
             }
         )
     return found
 
 
+def backlog_seconds(server: Server, name: str) -> float:
+    """For how long the oldest message has waited that a neighbour has not acknowledged."""
+    since = server.driver.node.links.status(name).backlog.since
+    return 0.0 if since is None else round(max(0, server.driver.now - since) / 1e6, 3)
+
+
 def link_state(server: Server, name: str) -> str:
-    """``up``; ``interrupted``: there is no connection just now; ``asked``: not answered yet; ``down``."""
-    node, is_connected = server.driver.node, name in server.driver.peers
-    if name in node.links.peers:
-        return "up" if is_connected else "interrupted"
-    return "asked" if is_connected and name in node.links.wishes else "down"
+    """How a link stands, in one word.
+
+    ``up``; ``checking``: this server asks whether the neighbour still knows the link; ``interrupted``: there is a link
+    and no connection just now; ``asked``: not answered yet; ``refused``: wanted, and refused for a reason; ``down``.
+    """
+    state, is_connected = server.driver.node.links.status(name).state, name in server.driver.peers
+    if state.has_link:
+        if not is_connected:
+            return "interrupted"
+        return "up" if server.peers.is_up(name) else "checking"
+    if state is State.REFUSED:
+        return "refused"
+    return "asked" if is_connected and state in (State.ASKING, State.ANSWERING, State.WAITING) else "down"

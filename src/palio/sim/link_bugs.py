@@ -7,10 +7,12 @@ from typing import Any
 
 import msgspec
 
-from palio.link.frames import Close, Data
+from palio.link.end import End
+from palio.link.frames import Close, Data, Frame, Why
 from palio.link.links import Links
-from palio.link.ports import Event
+from palio.link.ports import LinkEvent
 from palio.link.session import Session
+from palio.link.states import Event as StateEvent
 from palio.model import Filter, Pattern
 from palio.node.node import Node
 from palio.node.publications import Publications
@@ -99,10 +101,10 @@ def _held_for_good(right: _Right) -> _Right:
 def _given_up_for_good(right: _Right) -> _Right:
     """A link that was given up because the neighbour could not be reached is not opened again."""
 
-    def lose(links: Links, peer: str, now: int) -> list[Event]:
-        events = list(right(links, peer, now))
-        links._reopen.pop(peer, None)
-        return events
+    def lose(links: Links, peer: str, *given: Any) -> list[LinkEvent]:
+        if peer in links._ends:
+            links._ends[peer].want_no_longer()
+        return list(right(links, peer, *given))
 
     return lose
 
@@ -120,44 +122,64 @@ def _too_much_forgotten(right: _Right) -> _Right:
 # -- how links come and go ---------------------------------------------------------------------------------------------
 
 
-@BUGS.plant(Links, "_data", _SERVERS, ("races",))
+@BUGS.plant(End, "receive_data", _SERVERS, ("races",))
 def _stale_session(right: _Right) -> _Right:
     """Data of an older link to the same neighbour is taken for data of this one."""
 
-    def data(links: Links, peer: str, frame: Data, now: int) -> list[Event]:
-        link = links._links.get(peer)
-        if link is not None:
-            frame = msgspec.structs.replace(frame, session=link.session.stamp)
-        return list(right(links, peer, frame, now))
+    def receive_data(end: End, frame: Data, now: int) -> list[LinkEvent]:
+        if end.link is not None:
+            frame = msgspec.structs.replace(frame, session=end.link.session.stamp)
+        return list(right(end, frame, now))
 
-    return data
+    return receive_data
 
 
 @BUGS.plant(Links, "doubt", _SERVERS, ("crashes",))
 def _never_in_doubt(_right: _Right) -> _Right:
     """A server does not find out that a neighbour was restarted and has forgotten the link."""
-    return lambda _links, _peer, _now: None
+    return lambda _links, _peer, _now: []
 
 
-@BUGS.plant(Links, "_drop", _SERVERS, ("crashes",))
+@BUGS.plant(End, "happen", _SERVERS, ("crashes",))
 def _not_opened_again(right: _Right) -> _Right:
-    """A link that was lost is not opened again."""
+    """A link that the neighbour does not know any more is not opened again."""
 
-    def drop(links: Links, peer: str, now: int) -> list[Event]:
-        links._wishes.pop(peer, None)
-        return list(right(links, peer, now))
+    def happen(end: End, event: StateEvent, *given: Any) -> list[LinkEvent]:
+        if event is StateEvent.CLOSE:
+            end.want_no_longer()
+        return list(right(end, event, *given))
 
-    return drop
+    return happen
 
 
-@BUGS.plant(Links, "_closed", _SERVERS, ("links",))
-def _close_not_heard(_right: _Right) -> _Right:
+@BUGS.plant(End, "receive", _SERVERS, ("links",))
+def _close_not_heard(right: _Right) -> _Right:
     """A neighbour that ends a link is not heard."""
 
-    def closed(_links: Links, _peer: str, _frame: Close, _now: int) -> list[Event]:
-        return []
+    def receive(end: End, frame: Frame, now: int) -> list[LinkEvent]:
+        if isinstance(frame, Close):
+            return end.happen(StateEvent.CLOSE_OTHER, now, frame)
+        return list(right(end, frame, now))
 
-    return closed
+    return receive
+
+
+@BUGS.plant(End, "receive", _SERVERS, ("links", "races"))
+def _wish_dropped_with_the_link(right: _Right) -> _Right:
+    """A server whose neighbour ends the link gives up its own wish for it."""
+
+    def receive(end: End, frame: Frame, now: int) -> list[LinkEvent]:
+        if isinstance(frame, Close) and frame.why is Why.ENDED and frame.session == end.session:
+            end.want_no_longer()
+        return list(right(end, frame, now))
+
+    return receive
+
+
+@BUGS.plant(Links, "reconsider", ("as", "nf"), ("links", "races"))
+def _cycle_gone_and_not_noticed(_right: _Right) -> _Right:
+    """A link that was refused because of a cycle is not asked for when the cycle is gone."""
+    return lambda _links, _now: []
 
 
 # -- who is in the tree ------------------------------------------------------------------------------------------------
@@ -215,8 +237,8 @@ def _only_the_latest_is_remembered(_right: _Right) -> _Right:
     """What comes in another order than it was published in counts as known, whoever has published it."""
 
     def is_new(seen: Seen, _origin: str, _incarnation: int, sequence: int) -> bool:
-        latest = seen._latest.get(("", 0), -1)
-        seen._latest["", 0] = max(latest, sequence)
+        latest = seen._latest.get("", {}).get(0, -1)
+        seen._latest[""] = {0: max(latest, sequence)}
         return sequence > latest
 
     return is_new

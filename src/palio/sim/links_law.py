@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from palio.link.states import State
 from palio.node.ports import LinkRefused, LinkUp
 from palio.sim.generate import GRAPHS
 from palio.sim.history import Step
@@ -15,8 +16,10 @@ from palio.sim.player import Player
 
 _Pair = tuple[str, str]
 _CYCLE = "a cycle"
+_REMOVED = "has removed the link"
 _GOOD_REASONS = (
     _CYCLE,
+    _REMOVED,
     "in a hierarchy a neighbour is",
     "has a master already",
     "a centralized service has no",
@@ -26,6 +29,8 @@ _GOOD_REASONS = (
     "only the root of a hierarchy",
 )
 """Why links may be refused. All other reasons say that a neighbour has broken the rules, and none of ours does."""
+_NEVER = ("there is a link to", "cannot be linked with itself")
+"""Why servers do not even take a wish."""
 
 
 class LinksLaw:
@@ -34,7 +39,7 @@ class LinksLaw:
     def __init__(self, player: Player) -> None:
         self._player = player
         self._wishes: dict[_Pair, None] = {}
-        """Links that were asked for, not ended and not refused; the server that opens comes first."""
+        """Links that servers were asked to open and not to end; the server that opens comes first."""
         self._steps: list[Step] = []
         """What was asked of the links since the last rest."""
         self._noted = self._noted_steps = 0
@@ -44,58 +49,71 @@ class LinksLaw:
     def _note_wishes(self) -> None:
         self._steps = self._player.relinked[self._noted_steps :]
         self._noted_steps += len(self._steps)
+        crashed = self._player.epochs[-2].crashed
         for step in self._steps:
             if step.do == "connect":
                 self._wishes[step.server, step.peer] = None
             elif step.do == "disconnect":
-                self._forget(step.server, step.peer)
+                self._wishes.pop((step.server, step.peer), None)
         for step in self._steps:
-            if step.do == "disconnect" and not {step.server, step.peer}.isdisjoint(self._player.epochs[-2].crashed):
-                self._forget(step.server, step.peer)  # who has forgotten that end may take it for one of the new link
-
-    def _forget(self, server: str, peer: str) -> None:
-        self._wishes.pop((server, peer), None)
-        self._wishes.pop((peer, server), None)
+            if step.server in crashed:
+                self._wishes.pop((step.server, step.peer), None)  # it may have forgotten what it was asked last
 
     def judge(self) -> list[str]:
         """What is wrong with the links now."""
         self._note_wishes()
         fresh = [(server, change) for _, server, change in self._player.cluster.links[self._noted :]]
         self._noted += len(fresh)
-        refused = [(server, change.peer, change.reason) for server, change in fresh if isinstance(change, LinkRefused)]
-        for server, peer, _ in refused:
-            self._forget(server, peer)
+        for server, change in fresh:
+            if isinstance(change, LinkRefused) and any(never in change.reason for never in _NEVER):
+                self._wishes.pop((server, change.peer), None)
         ups = [(server, change.peer) for server, change in fresh if isinstance(change, LinkUp)]
         nodes = self._player.cluster.nodes
         links = {(server, peer) for server, node in nodes.items() for peer in node.router.peers}
         problems = [
-            f"{server} gave up the link to {peer}: {reason}"
-            for server, peer, reason in refused
-            if not any(good in reason for good in _GOOD_REASONS)
+            f"{server} gave up the link to {change.peer}: {change.reason}"
+            for server, change in fresh
+            if isinstance(change, LinkRefused) and not any(good in change.reason for good in _GOOD_REASONS)
         ]
-        problems += self._missing(links)
+        problems += [*self._missing(links), *self._unwanted(links)]
         epoch = self._player.epochs[-2]
         # A server that has forgotten everything, or what was being opened, is a reason for much.
         if not epoch.died and not (epoch.crashed and self._steps):
             problems += [*self._changed(links), *self._parted(links), *self._closing(ups)]
-        if not epoch.crashed or len(self._steps) < 2:
-            problems += self._no_cycle(links, [(server, peer) for server, peer, reason in refused if _CYCLE in reason])
         self._links = links
         return problems
 
     def _missing(self, links: set[_Pair]) -> Iterator[str]:
-        for server, peer in self._wishes:
-            if (server, peer) not in links:
+        """A wanted link is there, or the server that wants it knows a good reason that holds now."""
+        trees = _trees(self._player.history.servers, links)
+        nodes = self._player.cluster.nodes
+        wanted = {(server, peer): None for server, node in nodes.items() for peer in node.links.wishes}
+        for server, peer in {**self._wishes, **wanted}:
+            status = nodes[server].links.status(peer)
+            if (server, peer) in links:
+                continue
+            if status.state is not State.REFUSED:
                 yield f"there is no link from {server} to {peer}, though it was asked for and not refused"
+            elif _REMOVED in status.reason:
+                if server not in nodes[peer].links.barred:
+                    yield f"{peer} is said to refuse the link from {server}, and does not: {status.reason}"
+            elif _CYCLE in status.reason and trees[server] != trees[peer]:
+                yield f"{server} has no link to {peer} because of a cycle, and there is none"
+            elif not any(good in status.reason for good in _GOOD_REASONS):
+                yield f"there is no link from {server} to {peer}, for no good reason: {status.reason}"
+
+    def _unwanted(self, links: set[_Pair]) -> Iterator[str]:
+        nodes = self._player.cluster.nodes
+        for server, peer in sorted(links):
+            if peer not in nodes[server].links.wishes and server not in nodes[peer].links.wishes:
+                yield f"there is a link from {server} to {peer}, and neither of them wants it"
 
     def _changed(self, links: set[_Pair]) -> Iterator[str]:
-        """Without a reason no link comes or goes, whatever the weather is; one that was given up comes back."""
+        """Without a reason no link goes, whatever the weather is; one that was given up comes back."""
         if any(step.do != "give-up" for step in self._steps):
             return
         for server, peer in sorted(self._links - links):
             yield f"the link from {server} to {peer} is gone, and nobody wanted that"
-        for server, peer in sorted(links - self._links):
-            yield f"there is a link from {server} to {peer}, and nobody wanted that"
 
     def _parted(self, links: set[_Pair]) -> Iterator[str]:
         """When servers were only connected, what was in one tree still is; a cycle is cut where it harms nobody."""
@@ -117,16 +135,8 @@ class LinksLaw:
         is_tree = self._player.history.architecture not in GRAPHS and "+" not in self._player.history.architecture
         if is_tree and all(step.do == "connect" and trees[step.server] == trees[step.peer] for step in self._steps):
             for server, peer in ups:
-                yield f"the link from {server} to {peer} came up, though it closes a cycle"
-
-    def _no_cycle(self, links: set[_Pair], refused: list[_Pair]) -> Iterator[str]:
-        """A link is refused because of a cycle only where there is another way."""
-        if any(step.do != "connect" for step in self._steps):
-            return  # there may have been one
-        trees = _trees(self._player.history.servers, links)
-        for server, peer in refused:
-            if trees[server] != trees[peer]:
-                yield f"{server} has no link to {peer} because of a cycle, and there is none"
+                if trees[server] == trees[peer]:
+                    yield f"the link from {server} to {peer} came up, though it closes a cycle"
 
 
 def _trees(servers: tuple[str, ...], links: set[_Pair]) -> dict[str, str]:

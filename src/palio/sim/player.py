@@ -11,6 +11,7 @@ import msgspec
 
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
+from palio.link.states import State
 from palio.model import Advertisement, Filter, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 from palio.node import ports
@@ -78,7 +79,7 @@ class Player:
         """How many publications each server has taken, in its incarnation."""
         self._wishes: dict[str, dict[str, Role]] = {server: {} for server in history.servers}
         """The links that each server is configured to open."""
-        self._seen_answers = self._seen_links = 0
+        self._seen_answers = 0
         for server in history.servers:
             self._start(server)
 
@@ -295,6 +296,8 @@ class Player:
         opens = step.do == "connect"
         wish: ports.Input = self._wish(step.server, step.peer, role) if opens else ports.Disconnect(step.peer)
         self.cluster.give(step.server, [wish], lambda: self._relinked(step, role))
+        if opens and step.peer in self.cluster.nodes:  # the operators of both servers agree
+            self.cluster.give(step.peer, [ports.Allow(step.server)])
 
     def _role(self, step: Step) -> Role:
         """What the other server is to be."""
@@ -316,7 +319,6 @@ class Player:
         else:
             self.cluster.faults["disconnect"] += 1
             self._wishes[step.server].pop(step.peer, None)
-            self._wishes[step.peer].pop(step.server, None)
 
     def _given_up(self, step: Step) -> None:
         self.epoch.is_disturbed = True
@@ -410,7 +412,7 @@ class Player:
     # -- what comes of it ----------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Note answers, and forget links that were refused: nobody is going to ask for them again."""
+        """Note answers."""
         for answer in self.cluster.answers[self._seen_answers :]:
             asked = self.unanswered.pop((answer.reply.party, answer.reply.number), None)
             if asked is not None and self.durable is not None:
@@ -418,13 +420,15 @@ class Player:
             if asked is not None and asked.step.do == "subscribe" and asked.step.spread:
                 self.parties[asked.step.party].spread.append((self.moment, asked.moment))
         self._seen_answers = len(self.cluster.answers)
-        for _, server, change in self.cluster.links[self._seen_links :]:
-            node = self.cluster.nodes.get(server)
-            if isinstance(change, ports.LinkRefused) and (node is None or change.peer not in node.router.peers):
-                self._wishes[server].pop(change.peer, None)
-        self._seen_links = len(self.cluster.links)
         if self.durable is not None:
             self.durable.look()
+
+    def _retry_links(self) -> None:
+        """As drivers do after a while, ask once more for links that were refused."""
+        for server, node in list(self.cluster.nodes.items()):
+            for peer, wish in node.links.wishes.items():
+                if node.links.status(peer).state is State.REFUSED:
+                    self.cluster.give(server, [ports.Connect(peer, Role(wish.role), wish.latency)])
 
     def _settle(self) -> None:
         """Everything heals and comes to rest."""
@@ -433,10 +437,13 @@ class Player:
             self._restart(server)
         if self.durable is not None:
             self.durable.gather()
-        if not self.cluster.settle(_MOST_EVENTS):
-            raise InternalError("the network does not come to rest")
+        for is_last in (False, True):
+            if not self.cluster.settle(_MOST_EVENTS):
+                raise InternalError("the network does not come to rest")
+            if not is_last:
+                self._retry_links()
         self._look()
-        for server, node in self.cluster.nodes.items():  # links that were cut will not be asked for again
+        for server, node in self.cluster.nodes.items():  # a server that died may have forgotten its last wish
             self._wishes[server] = {peer: Role(wish.role) for peer, wish in node.links.wishes.items()}
         self.epoch.end = self.moment
         fresh = Epoch(self.moment)

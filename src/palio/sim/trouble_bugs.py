@@ -167,10 +167,9 @@ def _silence_ends_the_link(right: _Right) -> _Right:
 
     def handle(node: Node, inputs: Iterable[Input], now: int) -> list[Output]:
         links = node.links
-        for peer, link in list(links._links.items()):
-            if link.session._patience > 2 * node.settings.link.retransmit:
-                node._happened(links._drop(peer, now))
-                links._stirred[peer] = None
+        for peer, session in list(links._sessions.items()):
+            if session._patience > 2 * node.settings.link.retransmit:
+                node._happened(links.lose(peer, now))
         return list(right(node, inputs, now))
 
     return handle

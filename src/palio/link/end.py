@@ -1,0 +1,410 @@
+"""One end of a link: what one server knows of its link to one neighbour.
+
+:mod:`palio.link.states` says what follows from what; this module finds out which event a frame is, and does what the
+table says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from palio.errors import brief
+from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
+from palio.link.link import Link, Repeated
+from palio.link.ports import Down, Host, Keeper, LinkEvent, Received, Refused, Up, Wish
+from palio.link.session import BrokenSequenceError, LinkSettings, Session
+from palio.link.states import TRANSITIONS, Action, Event, State
+from palio.routing.messages import Stamp
+
+OPPOSITE = {"peer": "peer", "master": "client", "client": "master", "gateway": "gateway"}
+"""What a server is to its neighbour, by what the neighbour is to it."""
+
+
+class End:
+    """The end at one server of the link to one neighbour."""
+
+    __slots__ = (
+        "_answer",
+        "_host",
+        "_keeper",
+        "_question",
+        "_received",
+        "_reply",
+        "_settings",
+        "_told",
+        "closing",
+        "is_barred",
+        "is_blocked",
+        "link",
+        "peer",
+        "reason",
+        "reopen_at",
+        "server",
+        "state",
+        "wish",
+    )
+
+    def __init__(
+        self,
+        server: str,
+        peer: str,
+        host: Host,
+        settings: LinkSettings,
+        keeper: Keeper,
+        reply: Callable[[str, Frame], None],
+    ) -> None:
+        self.server, self.peer = server, peer
+        self._host, self._settings, self._keeper, self._reply = host, settings, keeper, reply
+        self.state = State.IDLE
+        self.wish: Wish | None = None
+        """What this end wants; it opens the link again whenever the link is lost."""
+        self.reason = ""
+        """Why there is no link, as far as is known."""
+        self.is_barred = False
+        """Whether the operator has removed the link here, so that the neighbour's questions are refused."""
+        self.is_blocked = False
+        """Of a refused link: whether it could not be, as far as this end knew by itself."""
+        self.link: Link | None = None
+        self.reopen_at: int | None = None
+        self.closing: dict[Stamp, Repeated[Close]] = {}
+        """Ends of sessions that the neighbour has not heard of; while it cannot be reached there may be several."""
+        self._question: Repeated[Open] | Repeated[Probe] | None = None
+        """What this end has asked: for the link, or whether the neighbour knows it still."""
+        self._answer: tuple[Open, Repeated[Accept]] | None = None
+        """What this end has accepted and the neighbour has not confirmed."""
+        self._told: list[LinkEvent] = []
+        self._received: Frame | None = None
+
+    # -- what happens --------------------------------------------------------------------------------------------------
+
+    def happen(self, event: Event, now: int, frame: Frame | None = None, reason: str = "") -> list[LinkEvent]:
+        """Do what the table says; what the server has to know of it."""
+        state, actions = TRANSITIONS[self.state, event]
+        if reason:
+            self.reason = reason
+        self._received = frame
+        for action in actions:
+            _DO[action](self, now)
+        if self.wish is None and state in (State.WAITING, State.REFUSED):
+            state = State.IDLE
+        if state is State.WAITING and self.state is not State.WAITING:
+            self.reopen_at = now + self._settings.retransmit
+        elif state is not State.WAITING:
+            self.reopen_at = None
+        if state is State.REFUSED and self.state is not State.REFUSED:
+            assert self.wish is not None
+            self.is_blocked = self._host.obstacle(self.peer, self.wish) is not None
+        self.state = state
+        told, self._told = self._told, []
+        return told
+
+    def want(self, wish: Wish, now: int) -> list[LinkEvent]:
+        """Open the link, and keep it."""
+        self._set_wish(wish)
+        self.is_barred = False
+        return self.try_again(Event.CONNECT, now)
+
+    def try_again(self, event: Event, now: int) -> list[LinkEvent]:
+        """Something happens that leads to a question for a wanted link, unless there is a reason against it."""
+        reason = None if self.wish is None else self._host.obstacle(self.peer, self.wish)
+        if reason is None or TRANSITIONS[self.state, event].state is not State.ASKING:
+            return self.happen(event, now)
+        self._hasten(now)
+        is_known = self.state is State.REFUSED and self.reason == reason and event is not Event.CONNECT
+        self.is_blocked = True
+        return [] if is_known else self.happen(Event.BLOCKED, now, reason=reason)
+
+    def want_no_longer(self) -> None:
+        """Give up the wish; the link stays until it is ended."""
+        self._set_wish(None)
+
+    def _set_wish(self, wish: Wish | None) -> None:
+        if wish != self.wish:
+            self.wish = wish
+            if wish is None:
+                self._keeper.delete(("wish", self.peer))
+            else:
+                self._keeper.put(("wish", self.peer), wish)
+
+    def reconsider(self, now: int) -> list[LinkEvent]:
+        """The network has changed: ask again for a link that could not be before, and can be now."""
+        assert self.wish is not None
+        was_blocked = self.is_blocked
+        self.is_blocked = self._host.obstacle(self.peer, self.wish) is not None
+        return self.happen(Event.RETRY, now) if was_blocked and not self.is_blocked else []
+
+    # -- frames --------------------------------------------------------------------------------------------------------
+
+    def receive(self, frame: Frame, now: int) -> list[LinkEvent]:
+        """A frame has come from the neighbour."""
+        event, reason = _CLASSIFY[type(frame)](self, frame)
+        return self.happen(event, now, frame, reason)
+
+    def receive_data(self, frame: Data, now: int) -> Sequence[LinkEvent]:
+        """The same for data: this is the busiest way, so the row of the table for it is written out here."""
+        link = self.link
+        if link is not None and link.session.stamp == frame.session:
+            try:
+                messages = link.session.receive(frame, now)
+            except BrokenSequenceError as error:
+                reason = f"{self.server} came back with an older state of the link: {error}"
+                return self.happen(Event.DATA_BROKEN, now, frame, reason)
+            return (Received(self.peer, messages),) if messages else ()
+        if self.session != frame.session:
+            return self.happen(Event.DATA_OTHER, now, frame)
+        is_first = self.state is State.ANSWERING and frame.first == 0 and frame.expected == 0
+        return self.happen(Event.CONFIRM if is_first else Event.DATA_EARLY, now, frame)
+
+    @property
+    def session(self) -> Stamp | None:
+        """The stamp of the session that this end has or wants."""
+        if self.link is not None:
+            return self.link.session.stamp
+        if self._answer is not None:
+            return self._answer[0].session
+        return self._question.frame.session if self._question is not None else None
+
+    def _classify_open(self, frame: Open) -> tuple[Event, str]:
+        if frame.session in self.closing:
+            return Event.OPEN_ENDED, ""
+        if frame.session == self.session:
+            return Event.OPEN_AGAIN, ""
+        if self.state in (State.ANSWERING, State.UP, State.DOUBTED):
+            return Event.OPEN_OTHER, ""
+        if self.state is State.ASKING and self.session is not None and self.session < frame.session:
+            return Event.OPEN_YOUNGER, ""
+        return (Event.OPEN, "") if self._refusal(frame) is None else (Event.OPEN_REFUSED, "")
+
+    def _refusal(self, frame: Open) -> str | None:
+        if frame.latency < 1:
+            return f"a latency of {frame.latency}; it is 1 at least"
+        role = OPPOSITE.get(frame.role)
+        if role is None:
+            return f"{brief(frame.role)} is none of {', '.join(OPPOSITE)}"
+        if self.is_barred:
+            return (
+                f"the operator of {self.server} has removed the link to {self.peer}; "
+                f"`palio net link add {self.peer}` at {self.server} allows it again"
+            )
+        return self._host.refusal(self.peer, role, frame.architecture, frame.members)
+
+    def _classify_accept(self, frame: Accept) -> tuple[Event, str]:
+        if self.state is State.ASKING and frame.session == self.session:
+            assert self.wish is not None
+            reason = self._host.refusal(self.peer, self.wish.role, None, frame.members)
+            return (Event.ACCEPT, "") if reason is None else (Event.ACCEPT_REFUSED, reason)
+        if self.link is None or self.link.session.stamp != frame.session:
+            return Event.ACCEPT_OTHER, ""
+        return (Event.ACCEPT_AGAIN if self.link.session.is_fresh else Event.ACCEPT_LATE), ""
+
+    def _classify_refuse(self, frame: Refuse) -> tuple[Event, str]:
+        if self.state is State.ASKING and frame.session == self.session:
+            return Event.REFUSE, frame.reason
+        return Event.REFUSE_OTHER, ""
+
+    def _classify_close(self, frame: Close) -> tuple[Event, str]:
+        if self.session is None or frame.session != self.session:
+            return Event.CLOSE_OTHER, ""
+        if frame.why is Why.ENDED:
+            return Event.CLOSE_ENDED, frame.reason or f"{self.peer} has ended the link"
+        return Event.CLOSE, frame.reason or f"{self.peer} does not know the link any more"
+
+    def _classify_closed(self, _frame: Closed) -> tuple[Event, str]:
+        return Event.CLOSED, ""
+
+    def _classify_probe(self, frame: Probe) -> tuple[Event, str]:
+        has_session = self.state in (State.ANSWERING, State.UP, State.DOUBTED)
+        return (Event.PROBE if has_session and frame.session == self.session else Event.PROBE_OTHER), ""
+
+    def _classify_known(self, frame: Known) -> tuple[Event, str]:
+        """Only the answer settles a doubt: other frames may be older than the question."""
+        asked = self._question.frame if self._question is not None else None
+        if self.state is not State.DOUBTED or asked != Probe(frame.session, frame.number):
+            return Event.KNOWN_OTHER, ""
+        assert self.link is not None
+        contradiction = self.link.session.contradiction(frame)
+        if contradiction is None:
+            return Event.KNOWN, ""
+        older = self.server if contradiction.is_here else self.peer
+        return Event.KNOWN_ELSE, f"{older} came back with an older state of the link: {contradiction.text}"
+
+    # -- actions -------------------------------------------------------------------------------------------------------
+
+    def _ask(self, now: int) -> None:
+        assert self.wish is not None
+        architecture, members = self._host.introduction()
+        frame = Open(self._host.next_stamp(), self.wish.role, architecture, members, self.wish.latency)
+        self._question = Repeated(frame, now, self._settings)
+
+    def _answer_open(self, now: int) -> None:
+        frame = self._received
+        assert isinstance(frame, Open)
+        self._question = None
+        _, members = self._host.introduction()
+        self._answer = frame, Repeated(Accept(frame.session, members), now, self._settings)
+
+    def _answer_again(self, _now: int) -> None:
+        assert self._answer is not None
+        self._reply(self.peer, self._answer[1].frame)
+
+    def _refuse(self, _now: int) -> None:
+        frame = self._received
+        assert isinstance(frame, Open)
+        reason = self._refusal(frame)
+        assert reason is not None
+        self._reply(self.peer, Refuse(frame.session, reason))
+
+    def _establish(self, _now: int) -> None:
+        """The link is up: at the end that asked with the answer, at the other one when that is confirmed."""
+        if self._answer is not None:
+            asked, answer = self._answer
+            role, members, told = OPPOSITE[asked.role], asked.members, answer.frame.members
+        else:
+            assert self._question is not None and isinstance(self._question.frame, Open)
+            assert isinstance(self._received, Accept)
+            asked = self._question.frame
+            role, members, told = asked.role, self._received.members, asked.members
+        self._question = self._answer = None
+        self.reason = ""
+        self.link = Link(Session(asked.session, self._settings), role, asked.latency)
+        self.link.begin(self.peer, self._keeper)
+        self._told.append(Up(self.peer, role, asked.session, members, told, asked.latency))
+
+    def _acknowledge(self, now: int) -> None:
+        assert self.link is not None
+        self.link.session.acknowledge_soon(now)
+
+    def _probe(self, now: int) -> None:
+        assert self.link is not None
+        if self._question is None:
+            self._question = Repeated(Probe(self.link.session.stamp, now), now, self._settings)
+            self.link.session.suspend()
+
+    def _trust(self, now: int) -> None:
+        assert self.link is not None
+        self._question = None
+        self.link.session.resume(now)
+
+    def _reply_known(self, _now: int) -> None:
+        frame = self._received
+        assert isinstance(frame, Probe)
+        session = self.link.session if self.link is not None else Session(frame.session, self._settings)
+        self._reply(self.peer, Known(frame.session, frame.number, *session.positions))
+
+    def _reply_unknown(self, _now: int) -> None:
+        assert self._received is not None
+        session = self._received.session
+        closing = self.closing.get(session)
+        self._reply(self.peer, Close(session, Why.UNKNOWN) if closing is None else closing.frame)
+
+    def _reply_closed(self, _now: int) -> None:
+        assert self._received is not None
+        self._reply(self.peer, Closed(self._received.session))
+
+    def _hasten(self, now: int) -> None:
+        if self.link is not None:
+            self.link.session.hasten(now)
+        for each in self.repeated():
+            each.hasten(now)
+
+    def _take(self, now: int) -> None:
+        assert self.link is not None and isinstance(self._received, Data)
+        messages = self.link.session.receive(self._received, now)
+        if messages:
+            self._told.append(Received(self.peer, messages))
+
+    def _forget_closed(self, _now: int) -> None:
+        assert self._received is not None
+        if self.closing.pop(self._received.session, None) is not None:
+            self._keeper.delete(("closing", self.peer, self._received.session))
+
+    def _end(self, now: int) -> None:
+        self._close(Why.ENDED, now)
+
+    def _drop(self, now: int) -> None:
+        self._close(Why.UNKNOWN, now)
+
+    def _close(self, why: Why, now: int) -> None:
+        session = self.session
+        if session is not None:
+            close = Close(session, why, self.reason)
+            self.closing[session] = Repeated(close, now, self._settings)
+            self._keeper.put(("closing", self.peer, session), close)
+        self._forget(now)
+
+    def _forget(self, _now: int) -> None:
+        self._question = self._answer = None
+        link, self.link = self.link, None
+        if link is not None:
+            for key in link.keys(self.peer):
+                self._keeper.delete(key)
+            self._told.append(Down(self.peer, self.reason))
+
+    def _report(self, _now: int) -> None:
+        if self.wish is not None:
+            self._told.append(Refused(self.peer, self.reason))
+
+    # -- what is kept, and what is repeated ----------------------------------------------------------------------------
+
+    def restore(self, records: Mapping[tuple[Any, ...], Any], now: int) -> Up | None:
+        """Take back what was kept of this end; the link, if there is one."""
+        self.wish = records.get(("wish", self.peer))
+        for key, close in records.items():
+            if key[:2] == ("closing", self.peer):
+                self.closing[key[2]] = Repeated(close, now, self._settings)
+        begun = records.get(("link", self.peer))
+        if begun is None:
+            if self.wish is not None:
+                self.state, self.reopen_at = State.WAITING, now
+            return None
+        self.link = Link.restored(records, self.peer, begun, now, self._settings)
+        self.state = State.UP
+        link = self.link
+        return Up(self.peer, link.role, link.session.stamp, (), (), link.latency)
+
+    def repeated(self) -> list[Repeated[Any]]:
+        """The frames that this end repeats until they are answered."""
+        found: list[Repeated[Any]] = [*self.closing.values()] if self.closing else []
+        if self._question is not None:
+            found.append(self._question)
+        if self._answer is not None:
+            found.append(self._answer[1])
+        return found
+
+    @property
+    def is_forgettable(self) -> bool:
+        """Whether there is nothing to know about this end."""
+        return self.state is State.IDLE and self.wish is None and not self.closing and not self.is_barred
+
+
+_CLASSIFY: dict[type[Frame], Callable[[End, Any], tuple[Event, str]]] = {
+    Open: End._classify_open,
+    Accept: End._classify_accept,
+    Refuse: End._classify_refuse,
+    Close: End._classify_close,
+    Closed: End._classify_closed,
+    Probe: End._classify_probe,
+    Known: End._classify_known,
+}
+
+_DO: dict[Action, Callable[[End, int], None]] = {
+    Action.ASK: End._ask,
+    Action.ANSWER: End._answer_open,
+    Action.ANSWER_AGAIN: End._answer_again,
+    Action.REFUSE: End._refuse,
+    Action.ESTABLISH: End._establish,
+    Action.ACKNOWLEDGE: End._acknowledge,
+    Action.PROBE: End._probe,
+    Action.TRUST: End._trust,
+    Action.REPLY_KNOWN: End._reply_known,
+    Action.REPLY_UNKNOWN: End._reply_unknown,
+    Action.REPLY_CLOSED: End._reply_closed,
+    Action.HASTEN: End._hasten,
+    Action.TAKE: End._take,
+    Action.FORGET_CLOSED: End._forget_closed,
+    Action.END: End._end,
+    Action.DROP: End._drop,
+    Action.FORGET: End._forget,
+    Action.REPORT: End._report,
+}
