@@ -453,9 +453,7 @@ def test_a_server_with_an_older_clock_gets_its_link_back(pair: Pair) -> None:
 
 @pytest.mark.parametrize("name", ["milan", "rome"])
 @pytest.mark.parametrize("sender", ["milan", "rome"])
-def test_a_server_that_comes_back_with_an_older_state_begins_a_new_session(
-    pair: Pair, name: str, sender: str
-) -> None:
+def test_a_server_that_comes_back_with_an_older_state_begins_a_new_session(pair: Pair, name: str, sender: str) -> None:
     """Its disk was restored from a copy, and messages have gone over the link since that was made."""
     copy = dict(pair.servers[name].records)
     receiver = "rome" if sender == "milan" else "milan"

@@ -348,7 +348,25 @@ def test_accounts_that_no_server_can_give() -> None:
         topology.receive("rome", Account("bari", 0, 1, (("bari", 1, STAMP),)))
     with pytest.raises(BadAccountError, match="two links to the same"):
         topology.receive("rome", Account("bari", 0, 1, (("rome", 1, STAMP), ("rome", 2, STAMP))))
-    with pytest.raises(BadAccountError, match="later life"):
-        topology.receive("rome", Account("milan", 4, 1, ()))
     topology.receive("rome", Account("milan", 2, 9, ()))
     assert topology.accounts()["milan"].incarnation == 3
+
+
+def test_a_server_whose_clock_was_put_back_outdoes_what_the_network_knows_of_it() -> None:
+    topology = Topology("milan", 3)
+    topology.connect("rome", 1, STAMP)
+    topology.receive("rome", Account("milan", 4, 7, ()))
+    [(peer, [account])] = topology.updates(0)
+    assert (peer, account) == ("rome", Account("milan", 4, 8, (("rome", 1, STAMP),)))
+    topology.connect("bari", 1, STAMP)
+    assert topology.accounts()["milan"].number == 9
+
+
+def test_another_server_of_the_same_name_is_noticed() -> None:
+    topology = Topology("milan", 3)
+    topology.connect("rome", 1, STAMP)
+    with pytest.raises(BadAccountError, match="another server with the name 'milan'"):
+        topology.receive("rome", Account("milan", 1 << 63, 1, ()))
+    with pytest.raises(BadAccountError, match="another server with the name 'milan'"):
+        for number in range(100):
+            topology.receive("rome", Account("milan", 4, 2 * number, ()))

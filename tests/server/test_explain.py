@@ -508,7 +508,7 @@ def test_a_neighbour_to_which_no_link_can_be() -> None:
                     "it got as far as milan on its way to rome: there is no link to rome",
                 )
                 (link,) = (await eva.query("status"))["links"]
-                assert (link["state"], link["reason"]) == ("down", "milan is as, and rome is aa")
+                assert (link["state"], link["reason"]) == ("refused", "milan is as, and rome is aa")
 
     run(play())
 

@@ -140,13 +140,13 @@ def test_a_neighbour_that_cannot_be_reached_is_named() -> None:
         ("network", {"seconds": True}, "seconds: True is no number"),
         ("network", {"seconds": "2"}, "seconds: '2' is no number"),
         ("link", {}, "'action' is add"),
-        ("link", {"action": "add", "name": "rome"}, "needs a url"),
+        ("link", {"action": "add", "name": "rome"}, "was not removed here; to open a link to it, say its url"),
         ("link", {"action": "add", "name": "rome", "url": "http://x"}, "palio://host:port"),
         ("link", {"action": "add", "name": "milan", "url": "palio://127.0.0.1:1"}, "this server itself"),
         ("link", {"action": "add", "name": "r", "url": "palio://127.0.0.1:1", "role": "master"}, "there is no master"),
         ("link", {"action": "add", "name": "r", "url": "palio://127.0.0.1:1", "role": "gateway"}, "gateways have to"),
         ("link", {"action": "add", "name": "r", "url": "palio://127.0.0.1:1", "colour": 1}, "unknown field `colour`"),
-        ("link", {"action": "remove", "name": "rome"}, "'rome' is no neighbour of milan; neighbours are nobody"),
+        ("link", {"action": "remove", "name": "rome"}, "'rome' is no neighbour of milan; neighbours are none"),
         ("link", {"action": "remove", "name": 7}, "'action' is add"),
     ],
 )
@@ -264,7 +264,7 @@ def test_a_link_of_the_file_is_back_when_that_is_read_again() -> None:
             peers = [{"name": "rome", "url": f"palio://127.0.0.1:{rome.port}"}]
             async with serving(peers=peers) as milan, client_of(milan) as client:
                 await until(lambda: "rome" in milan.driver.node.links.peers)
-                assert "will be back" in (await client.query("link", action="remove", name="rome"))["remark"]
+                assert "comes back when" in (await client.query("link", action="remove", name="rome"))["remark"]
                 await until(lambda: "rome" not in milan.driver.node.links.peers)
                 milan.reload(configured(peers=peers))
                 await until(lambda: "rome" in milan.driver.node.links.peers)

@@ -64,7 +64,7 @@ class End:
         self.is_barred = False
         """Whether the operator has removed the link here, so that the neighbour's questions are refused."""
         self.is_blocked = False
-        """Of a refused link: whether it could not be, as far as this end knew by itself."""
+        """Of a refused link: whether it could not be, as far as this end knew by itself when it last looked."""
         self.link: Link | None = None
         self.reopen_at: int | None = None
         self.closing: dict[Stamp, Repeated[Close]] = {}
@@ -93,8 +93,7 @@ class End:
         elif state is not State.WAITING:
             self.reopen_at = None
         if state is State.REFUSED and self.state is not State.REFUSED:
-            assert self.wish is not None
-            self.is_blocked = self._host.obstacle(self.peer, self.wish) is not None
+            self.is_blocked = event is Event.BLOCKED
         self.state = state
         told, self._told = self._told, []
         return told

@@ -267,3 +267,7 @@ def table() -> str:
             done = "; ".join(each.value for each in actions)
             lines.append(f"| {state.value} | {event.value} | {target.value} | {done} |")
     return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(f"```mermaid\n{diagram()}\n```\n\n{table()}")  # noqa: T201

@@ -69,6 +69,8 @@ def _remove(server: Server, name: str) -> dict[str, Any]:
     if name not in server.peers.names:
         known = ", ".join(server.peers.names) or "none"
         raise CallerError(f"link: {brief(name)} is no neighbour of {server.config.server}; neighbours are {known:.200}")
+    if name in server.driver.node.links.barred:
+        raise CallerError(f"link: {brief(name)} was removed already; `palio net link add {name}` allows it again")
     remark = _REMARKS[server.peers.known_from(name)]
     server.peers.remove(name)
     return {"link": name, "action": "remove", "remark": remark}

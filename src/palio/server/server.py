@@ -119,7 +119,9 @@ class Server:
         self._gone = {party: now for party in storage.parties if party not in durable}
         configured = {peer.name for peer in self.config.peers}
         for peer in [peer for peer in self.driver.node.links.wishes if peer not in configured]:
-            self.driver.give(ports.Disconnect(peer, bars=False))  # the file has changed meanwhile, or it was added by command
+            self.driver.give(
+                ports.Disconnect(peer, bars=False)
+            )  # the file has changed meanwhile, or it was added by command
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
 
     def _look_at_storage(self, storage: Storage) -> None:
