@@ -1,7 +1,7 @@
 """All states that the two ends of a link can be in together, whatever happens and whatever frames come.
 
-A *pair* is two real :class:`~palio.link.end.End` objects, frozen into tuples. From each pair everything that can happen is
-tried: what operators and drivers do, restarts, time, and every frame that the other end can ever have sent, of the
+A *pair* is two real :class:`~palio.link.end.End` objects, frozen into tuples. From each pair everything that can happen
+is tried: what operators and drivers do, restarts, time, and every frame that the other end can ever have sent, of the
 sessions that the pair knows and of sessions that it has forgotten. So frames may be lost, doubled, and as late as they
 like. Messages, and with them numbers of the sequence, are not part of this; ``test_links.py`` has them.
 """
@@ -52,7 +52,7 @@ class Side:
         self.frames: list[Frame] = []
         self._refuses = refuses
         self._latest = max([_FRESH, *(stamp[0] for stamp in stamps_of(pair))])
-        self.end = End(self.name, self.peer, self, SETTINGS, Nothing(), lambda _, frame: self.frames.append(frame))
+        self.end = End((self.name, self.peer), self, SETTINGS, Nothing(), lambda _, frame: self.frames.append(frame))
         thaw(pair[place], self.end)
 
     def next_stamp(self) -> Stamp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -74,12 +75,11 @@ def story(found: Found, pair: Pair) -> str:
 def test_from_every_pair_the_link_comes_up_or_both_say_why_not() -> None:
     found = reachable(is_small)
     assert len(found) > 1_000
-    for pair in found:
-        judge(found, pair)
+    judge_all(found)
 
 
-def judge(found: Found, pair: Pair) -> None:
-    for refuses in ((False, False), (False, True), (True, False)):
+def judge_all(found: Found) -> None:
+    for pair, refuses in product(found, ((False, False), (False, True), (True, False))):
         problem = problem_with(settled(pair, refuses), refuses)
         assert problem is None, f"{problem}\n{story(found, pair)}\n{pair}\n{settled(pair, refuses)}"
 
@@ -99,8 +99,7 @@ def test_a_wrong_row_is_found(state: State, event: Event, wrong: Next, monkeypat
     monkeypatch.setitem(TRANSITIONS, (state, event), wrong)
     found = reachable(lambda pair: not any(end.closing for end in pair))
     with pytest.raises(AssertionError):
-        for pair in found:
-            judge(found, pair)
+        judge_all(found)
 
 
 def problem_with(ends: Pair, refuses: tuple[bool, bool]) -> str | None:

@@ -127,6 +127,17 @@ async def _replaced(scene: Scene) -> None:
     await newer.close()
 
 
+async def _name_taken(scene: Scene) -> None:
+    older, newer = await Raw.connect(scene.server.port), await Raw.connect(scene.server.port)
+    await older.hello("rome", role="server")
+    newer.send(control.encode(Hello((VERSION,), "server", "rome")))
+    await older.until(control.Ping)
+    older.send(control.encode(control.Pong(0)))
+    await scene.goodbye(newer, "name-taken")
+    assert await older.is_served()
+    await older.close()
+
+
 async def _silent(scene: Scene) -> None:
     await scene.goodbye(await Raw.party(scene.server.port, "silent"), "silent")
 
@@ -179,7 +190,9 @@ def test_every_code_has_its_cause(tmp_path: Path) -> None:
         seen.add("stopping")
 
     async def both() -> None:
-        await play(_OPEN, "", [_beginnings, _frames, _requests, _without_store, _replaced, _silent, _slow, _full])
+        await play(
+            _OPEN, "", [_beginnings, _frames, _requests, _without_store, _replaced, _name_taken, _silent, _slow, _full]
+        )
         await play(_CLOSED, "b", [_tokens, _late])
 
     run(both(), deadline=120)

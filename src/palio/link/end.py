@@ -20,6 +20,9 @@ from palio.routing.messages import Stamp
 OPPOSITE = {"peer": "peer", "master": "client", "client": "master", "gateway": "gateway"}
 """What a server is to its neighbour, by what the neighbour is to it."""
 
+Reply = Callable[[str, Frame], None]
+"""Sends a frame to a neighbour."""
+
 
 class End:
     """The end at one server of the link to one neighbour."""
@@ -45,16 +48,9 @@ class End:
         "wish",
     )
 
-    def __init__(
-        self,
-        server: str,
-        peer: str,
-        host: Host,
-        settings: LinkSettings,
-        keeper: Keeper,
-        reply: Callable[[str, Frame], None],
-    ) -> None:
-        self.server, self.peer = server, peer
+    def __init__(self, ends: tuple[str, str], host: Host, settings: LinkSettings, keeper: Keeper, reply: Reply) -> None:
+        """Make the end of a server, which comes first, and its neighbour; frames that answer others go to ``reply``."""
+        self.server, self.peer = ends
         self._host, self._settings, self._keeper, self._reply = host, settings, keeper, reply
         self.state = State.IDLE
         self.wish: Wish | None = None
@@ -260,7 +256,8 @@ class End:
             asked, answer = self._answer
             role, members, told = OPPOSITE[asked.role], asked.members, answer.frame.members
         else:
-            assert self._question is not None and isinstance(self._question.frame, Open)
+            assert self._question is not None
+            assert isinstance(self._question.frame, Open)
             assert isinstance(self._received, Accept)
             asked = self._question.frame
             role, members, told = asked.role, self._received.members, asked.members
@@ -308,7 +305,8 @@ class End:
             each.hasten(now)
 
     def _take(self, now: int) -> None:
-        assert self.link is not None and isinstance(self._received, Data)
+        assert self.link is not None
+        assert isinstance(self._received, Data)
         messages = self.link.session.receive(self._received, now)
         if messages:
             self._told.append(Received(self.peer, messages))
@@ -357,7 +355,7 @@ class End:
             if self.wish is not None:
                 self.state, self.reopen_at = State.WAITING, now
             return None
-        self.link = Link.restored(records, self.peer, begun, now, self._settings)
+        self.link = Link.restored(records, self.peer, begun, self._settings)
         self.state = State.UP
         link = self.link
         return Up(self.peer, link.role, link.session.stamp, (), (), link.latency)

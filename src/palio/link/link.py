@@ -11,7 +11,6 @@ from palio.link.ports import Keeper
 from palio.link.session import LinkSettings, Session
 from palio.routing.messages import Stamp
 
-
 F_co = TypeVar("F_co", bound=Frame, covariant=True)
 
 
@@ -85,7 +84,6 @@ class Link:
         records: Mapping[tuple[Any, ...], Any],
         peer: str,
         begun: tuple[Stamp, str, int, Accept | None],
-        now: int,
         settings: LinkSettings,
     ) -> Self:
         """A link as it was kept. An answer that was kept with it, by an earlier release, does not matter."""
@@ -95,7 +93,7 @@ class Link:
         outbox = [
             message for first, messages in parcels for number, message in enumerate(messages, first) if number >= base
         ]
-        session = Session(stamp, settings, expected=expected, base=base, outbox=outbox, now=now)
+        session = Session(stamp, settings, expected=expected, base=base, outbox=outbox)
         link = cls(session, role, latency)
         link._parcels.extend((first, first + len(each)) for first, each in parcels)
         return link

@@ -151,7 +151,7 @@ class Links:
     def _end(self, peer: str) -> End:
         end = self._ends.get(peer)
         if end is None:
-            end = End(self._server, peer, self._host, self._settings, self._keeper, self._reply)
+            end = End((self._server, peer), self._host, self._settings, self._keeper, self._reply)
             self._ends[peer] = end
         return end
 

@@ -97,14 +97,7 @@ class Session:
     )
 
     def __init__(
-        self,
-        stamp: Stamp,
-        settings: LinkSettings,
-        *,
-        expected: int = 0,
-        base: int = 0,
-        outbox: Iterable[Message] = (),
-        now: int = 0,
+        self, stamp: Stamp, settings: LinkSettings, *, expected: int = 0, base: int = 0, outbox: Iterable[Message] = ()
     ) -> None:
         self.stamp = stamp
         self.expected = expected
@@ -129,8 +122,9 @@ class Session:
         self._acknowledge_at: int | None = None
         self._asked: tuple[int, int] | None = None
         """While it is in doubt whether the other end knows the session: base and expected when that was asked."""
-        self._given: deque[tuple[int, int]] = deque([(self._end, now)] if self._outbox else ())
-        """When messages were given: the number behind them, and the time."""
+        self._given: deque[tuple[int, int]] = deque()
+        """When messages were given: the number behind them, and the time. Of those of an earlier life it is not known.
+        """
 
     @property
     def is_fresh(self) -> bool:

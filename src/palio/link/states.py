@@ -1,8 +1,8 @@
 """The states of one end of a link, as data: which event leads from which state to which, and what is done then.
 
 An *end* is what one server knows of its link to one neighbour. A *session* is one life of the link; the server that
-opens it gives it a stamp that is never used again. Frames may be lost, doubled or late, so no rule relies on the order in
-which they come:
+opens it gives it a stamp that is never used again. Frames may be lost, doubled or late, so no rule relies on the order
+in which they come:
 
 - A question (``Open``, ``Accept``, ``Probe``, ``Close``) is repeated until it is answered.
 - An end accepts a session only provisionally (``ANSWERING``). The link is up there when the server that opened the
@@ -145,73 +145,70 @@ class Next(NamedTuple):
     actions: tuple[Action, ...] = ()
 
 
-def _rows() -> dict[tuple[State, Event], Next]:
-    rows: dict[tuple[State, Event], Next] = {}
+_NO_LINK = (State.IDLE, State.WAITING, State.REFUSED)
+_LINKED = (State.UP, State.DOUBTED)
+_EVERY = tuple(State)
 
-    def on(states: tuple[State, ...], event: Event, state: State | str, *actions: Action) -> None:
-        """The same for several states; ``"same"`` is the state that the end is in."""
-        for each in states:
-            rows[each, event] = Next(state if isinstance(state, State) else each, actions)
+_ROWS: tuple[tuple[tuple[State, ...], Event, State | None, tuple[Action, ...]], ...] = (
+    (_NO_LINK, Event.CONNECT, State.ASKING, (Action.ASK,)),
+    (_NO_LINK, Event.BLOCKED, State.REFUSED, (Action.REPORT,)),
+    ((State.ASKING, State.ANSWERING, *_LINKED), Event.BLOCKED, None, ()),
+    ((State.ASKING, State.ANSWERING, *_LINKED), Event.CONNECT, None, ()),
+    (_EVERY, Event.DISCONNECT, State.IDLE, (Action.END,)),
+    ((State.IDLE, State.ASKING, State.ANSWERING), Event.DOUBT, None, (Action.HASTEN,)),
+    ((State.WAITING, State.REFUSED), Event.DOUBT, State.ASKING, (Action.ASK, Action.HASTEN)),
+    (_LINKED, Event.DOUBT, State.DOUBTED, (Action.PROBE, Action.HASTEN)),
+    (_NO_LINK, Event.LOSE, None, ()),
+    ((State.ASKING,), Event.LOSE, None, ()),
+    ((State.ANSWERING, *_LINKED), Event.LOSE, State.WAITING, (Action.DROP,)),
+    (_NO_LINK, Event.BREAK, None, ()),
+    ((State.ASKING, State.ANSWERING, *_LINKED), Event.BREAK, State.REFUSED, (Action.END, Action.REPORT)),
+    ((State.WAITING,), Event.DUE, State.ASKING, (Action.ASK,)),
+    ((State.IDLE, State.REFUSED, State.ASKING, State.ANSWERING, *_LINKED), Event.DUE, None, ()),
+    ((State.REFUSED,), Event.RETRY, State.ASKING, (Action.ASK,)),
+    ((State.IDLE, State.WAITING, State.ASKING, State.ANSWERING, *_LINKED), Event.RETRY, None, ()),
+    ((*_NO_LINK, State.ASKING), Event.OPEN, State.ANSWERING, (Action.ANSWER,)),
+    ((*_NO_LINK, State.ASKING), Event.OPEN_REFUSED, None, (Action.REFUSE,)),
+    ((State.ANSWERING,), Event.OPEN_AGAIN, None, (Action.ANSWER_AGAIN,)),
+    ((State.ASKING, *_LINKED), Event.OPEN_AGAIN, None, ()),
+    ((State.ANSWERING,), Event.OPEN_OTHER, None, (Action.ANSWER_AGAIN,)),
+    (_LINKED, Event.OPEN_OTHER, State.DOUBTED, (Action.PROBE,)),
+    ((State.ASKING,), Event.OPEN_YOUNGER, None, ()),
+    (_EVERY, Event.OPEN_ENDED, None, (Action.REPLY_UNKNOWN,)),
+    ((State.ASKING,), Event.ACCEPT, State.UP, (Action.ESTABLISH, Action.ACKNOWLEDGE)),
+    ((State.ASKING,), Event.ACCEPT_REFUSED, State.REFUSED, (Action.END, Action.REPORT)),
+    (_LINKED, Event.ACCEPT_AGAIN, None, (Action.ACKNOWLEDGE,)),
+    (_LINKED, Event.ACCEPT_LATE, State.DOUBTED, (Action.PROBE,)),
+    (_EVERY, Event.ACCEPT_OTHER, None, (Action.REPLY_UNKNOWN,)),
+    ((State.ASKING,), Event.REFUSE, State.REFUSED, (Action.FORGET, Action.REPORT)),
+    (_EVERY, Event.REFUSE_OTHER, None, ()),
+    ((State.ASKING, State.ANSWERING, *_LINKED), Event.CLOSE, State.WAITING, (Action.REPLY_CLOSED, Action.FORGET)),
+    (
+        (State.ASKING, State.ANSWERING, *_LINKED),
+        Event.CLOSE_ENDED,
+        State.REFUSED,
+        (Action.REPLY_CLOSED, Action.FORGET, Action.REPORT),
+    ),
+    (_EVERY, Event.CLOSE_OTHER, None, (Action.REPLY_CLOSED,)),
+    (_EVERY, Event.CLOSED, None, (Action.FORGET_CLOSED,)),
+    ((State.ANSWERING, *_LINKED), Event.PROBE, None, (Action.REPLY_KNOWN,)),
+    (_EVERY, Event.PROBE_OTHER, None, (Action.REPLY_UNKNOWN,)),
+    ((State.DOUBTED,), Event.KNOWN, State.UP, (Action.TRUST,)),
+    ((State.DOUBTED,), Event.KNOWN_ELSE, State.WAITING, (Action.DROP,)),
+    (_EVERY, Event.KNOWN_OTHER, None, ()),
+    ((State.ANSWERING,), Event.CONFIRM, State.UP, (Action.ESTABLISH, Action.TAKE)),
+    (_LINKED, Event.DATA, None, (Action.TAKE,)),
+    (_LINKED, Event.DATA_BROKEN, State.WAITING, (Action.DROP,)),
+    ((State.ASKING, State.ANSWERING), Event.DATA_EARLY, None, ()),
+    (_EVERY, Event.DATA_OTHER, None, (Action.REPLY_UNKNOWN,)),
+)
+"""States, what happens in them, the next state (``None``: the same one), and what is done."""
 
-    a, idle, waiting, refused = Action, State.IDLE, State.WAITING, State.REFUSED
-    asking, answering, up, doubted = State.ASKING, State.ANSWERING, State.UP, State.DOUBTED
-    none, linked = (idle, waiting, refused), (up, doubted)
-    every = (*none, asking, answering, *linked)
-
-    on(none, Event.CONNECT, asking, a.ASK)
-    on(none, Event.BLOCKED, refused, a.REPORT)
-    on((asking, answering, *linked), Event.BLOCKED, "same")
-    on((asking, answering, *linked), Event.CONNECT, "same")
-    on(every, Event.DISCONNECT, idle, a.END)
-    on((idle, asking, answering), Event.DOUBT, "same", a.HASTEN)
-    on((waiting, refused), Event.DOUBT, asking, a.ASK, a.HASTEN)
-    on(linked, Event.DOUBT, doubted, a.PROBE, a.HASTEN)
-    on(none, Event.LOSE, "same")
-    on((asking,), Event.LOSE, "same")
-    on((answering, *linked), Event.LOSE, waiting, a.DROP)
-    on(none, Event.BREAK, "same")
-    on((asking, answering, *linked), Event.BREAK, refused, a.END, a.REPORT)
-    on((waiting,), Event.DUE, asking, a.ASK)
-    on((idle, refused, asking, answering, *linked), Event.DUE, "same")
-    on((refused,), Event.RETRY, asking, a.ASK)
-    on((idle, waiting, asking, answering, *linked), Event.RETRY, "same")
-
-    on((*none, asking), Event.OPEN, answering, a.ANSWER)
-    on((*none, asking), Event.OPEN_REFUSED, "same", a.REFUSE)
-    on((answering,), Event.OPEN_AGAIN, "same", a.ANSWER_AGAIN)
-    on((asking, *linked), Event.OPEN_AGAIN, "same")
-    on((answering,), Event.OPEN_OTHER, "same", a.ANSWER_AGAIN)
-    on(linked, Event.OPEN_OTHER, doubted, a.PROBE)
-    on((asking,), Event.OPEN_YOUNGER, "same")
-    on(every, Event.OPEN_ENDED, "same", a.REPLY_UNKNOWN)
-
-    on((asking,), Event.ACCEPT, up, a.ESTABLISH, a.ACKNOWLEDGE)
-    on((asking,), Event.ACCEPT_REFUSED, refused, a.END, a.REPORT)
-    on(linked, Event.ACCEPT_AGAIN, "same", a.ACKNOWLEDGE)
-    on(linked, Event.ACCEPT_LATE, doubted, a.PROBE)
-    on(every, Event.ACCEPT_OTHER, "same", a.REPLY_UNKNOWN)
-    on((asking,), Event.REFUSE, refused, a.FORGET, a.REPORT)
-    on(every, Event.REFUSE_OTHER, "same")
-
-    on((asking, answering, *linked), Event.CLOSE, waiting, a.REPLY_CLOSED, a.FORGET)
-    on((asking, answering, *linked), Event.CLOSE_ENDED, refused, a.REPLY_CLOSED, a.FORGET, a.REPORT)
-    on(every, Event.CLOSE_OTHER, "same", a.REPLY_CLOSED)
-    on(every, Event.CLOSED, "same", a.FORGET_CLOSED)
-    on((answering, *linked), Event.PROBE, "same", a.REPLY_KNOWN)
-    on(every, Event.PROBE_OTHER, "same", a.REPLY_UNKNOWN)
-    on((doubted,), Event.KNOWN, up, a.TRUST)
-    on((doubted,), Event.KNOWN_ELSE, waiting, a.DROP)
-    on(every, Event.KNOWN_OTHER, "same")
-
-    on((answering,), Event.CONFIRM, up, a.ESTABLISH, a.TAKE)
-    on(linked, Event.DATA, "same", a.TAKE)
-    on(linked, Event.DATA_BROKEN, waiting, a.DROP)
-    on((asking, answering), Event.DATA_EARLY, "same")
-    on(every, Event.DATA_OTHER, "same", a.REPLY_UNKNOWN)
-    return rows
-
-
-TRANSITIONS: dict[tuple[State, Event], Next] = _rows()
+TRANSITIONS: dict[tuple[State, Event], Next] = {
+    (state, event): Next(state if target is None else target, actions)
+    for states, event, target, actions in _ROWS
+    for state in states
+}
 """What follows when something happens in a state. Events that cannot happen in a state have no row:
 :data:`IMPOSSIBLE` says why.
 """
@@ -270,4 +267,4 @@ def table() -> str:
 
 
 if __name__ == "__main__":
-    print(f"```mermaid\n{diagram()}\n```\n\n{table()}")  # noqa: T201
+    print(f"```mermaid\n{diagram()}\n```\n\n{table()}")

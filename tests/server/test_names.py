@@ -1,0 +1,61 @@
+"""Two processes that say they are the same server: the one that is alive keeps the name."""
+
+from __future__ import annotations
+
+from palio.codec import control
+from palio.codec.control import Goodbye, Hello, Ping, Pong, Welcome
+from palio.server.peers import agent_of
+from tests.serving import Raw, run, serving, until
+
+
+async def server_named(port: int, start: int | None) -> Raw:
+    """A connection of a server that has said hello."""
+    made = await Raw.connect(port)
+    agent = "" if start is None else agent_of(start)
+    made.send(control.encode(Hello((control.VERSION,), "server", "rome", "", agent)))
+    return made
+
+
+def test_a_second_live_server_of_a_name_is_refused() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            for starts in ((2, 1), (1, 2), (None, None), (None, 1)):
+                older = await server_named(milan.port, starts[0])
+                await older.until(Welcome)
+                newer = await server_named(milan.port, starts[1])
+                await older.until(Ping)
+                older.send(control.encode(Pong(0)))
+                goodbye = await newer.until(Goodbye)
+                assert (goodbye.code, "the name is taken" in goodbye.text) == ("name-taken", True)
+                assert await older.is_served()
+                await older.close()
+                await until(lambda: "rome" not in milan.driver.peers)
+
+    run(play())
+
+
+def test_a_server_whose_former_process_does_not_answer_takes_the_name_also_with_an_older_start() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            for starts in ((2, 1), (1, 2)):
+                older = await server_named(milan.port, starts[0])
+                await older.until(Welcome)
+                newer = await server_named(milan.port, starts[1])
+                await newer.until(Welcome)
+                assert await newer.is_served()
+                await newer.close()
+                await until(lambda: "rome" not in milan.driver.peers)
+
+    run(play())
+
+
+def test_the_same_process_takes_its_name_at_once() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            older = await server_named(milan.port, 7)
+            await older.until(Welcome)
+            newer = await server_named(milan.port, 7)
+            await newer.until(Welcome)
+            assert (await older.until(Goodbye)).code == "replaced"
+
+    run(play())
