@@ -13,6 +13,7 @@ from tests.processes.kill_ledger import (
     Line,
     Missing,
     Noted,
+    Refused,
     Spread,
     Trouble,
     Wish,
@@ -50,6 +51,7 @@ class PublisherRecord:
         self.name = name
         self.intents: dict[int, Intent] = {}
         self.accepted: set[int] = set()
+        self.refused: set[int] = set()
         self.problems: list[str] = []
 
     def take(self, line: Line) -> None:
@@ -62,13 +64,15 @@ class PublisherRecord:
                 self.accepted.add(n)
                 if mode != "synced":
                     self.problems.append(f"{self.name} was promised {mode} for {n}, and had asked for synced")
+            case Refused(n):
+                self.refused.add(n)
             case Trouble(text):
                 self.problems.append(f"{self.name}: {text}")
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that it wanted to publish was acknowledged."""
-        return len(self.accepted) == len(self.intents)
+        """Whether all that it wanted to publish was acknowledged or refused."""
+        return len(self.accepted) + len(self.refused) == len(self.intents)
 
 
 class PartyRecord:
