@@ -19,8 +19,8 @@ from tests.processes.links_operator import Operator, links_of, reason_in_log
 
 LINK_SECONDS = 15.0
 """Within so many seconds a link must be up, or both ends must say why not."""
-_REFUSED_SECONDS = 16.0
-"""For so long a link is refused for a cycle: long enough for pauses between retries to grow."""
+CYCLE_SECONDS = 10.0
+"""Within so many seconds a link must be up that was refused for a cycle, after the cycle has gone."""
 
 
 class Deed(NamedTuple):
@@ -319,10 +319,10 @@ class Mischief:
         async def do() -> None:
             await self._operator.dial(who, whom, self._fleet.url(whom), role)
             if is_tree:
-                await self._refused(*chord)
+                await self._operator.refused_often(*chord)
             await self._operator.remove(*other)
             places = self._operator.places()
-            for link in await self._operator.not_up([chord], LINK_SECONDS, places):
+            for link in await self._operator.not_up([chord], CYCLE_SECONDS, places):
                 self.unexplained.append(f"the link would not close a cycle any more: {link}")
             await self._linger()
             await self._operator.add(*other)
@@ -330,16 +330,6 @@ class Mischief:
             await self._operator.remove(*chord)
 
         return Deed("cycle", False, frozenset(), do)
-
-    async def _refused(self, server: str, neighbour: str) -> None:
-        """A link is refused again and again, for a while."""
-        process, end = self._fleet.servers[server], time.monotonic() + _REFUSED_SECONDS
-        begin = process.log_bytes
-        while time.monotonic() < end:
-            lines = [line for line in process.said(begin) if line["event"] == "link-refused"]
-            if sum(line.get("peer") == neighbour for line in lines) >= 5:
-                return
-            await asyncio.sleep(0.1)
 
     # -- stores --------------------------------------------------------------------------------------------------------
 

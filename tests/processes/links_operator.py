@@ -17,8 +17,14 @@ from tests.serving import until
 
 _LOOK_SECONDS = 0.1
 _QUERY_SECONDS = 5.0
+_REFUSED_SECONDS = 16.0
+"""For so long a link is refused: long enough for pauses between retries to grow."""
 SHOWN_SECONDS = 2 * PING_SECONDS + 3.0
 """Within so many seconds the metrics must show a lost neighbour: two pings, and some more for a busy machine."""
+
+
+_EMPTY_WORDS = frozenset({"", "the link has ended", "the connection was lost"})
+"""Reasons that explain nothing while both servers run and can reach each other."""
 
 
 class LinkEnd(NamedTuple):
@@ -45,7 +51,7 @@ class LinkStanding(NamedTuple):
     @property
     def is_explained(self) -> bool:
         """Whether both ends say why the link is not up; a server that is not there need not."""
-        return all(end.reason or end.state == "not running" for end in self.ends)
+        return all(end.reason not in _EMPTY_WORDS or end.state == "not running" for end in self.ends)
 
     def __str__(self) -> str:
         return " - ".join(end.server for end in self.ends) + ": " + ", ".join(map(str, self.ends))
@@ -179,6 +185,16 @@ class Operator:
             bad = [link for link in found if not is_good(link)]
             if not bad or time.monotonic() > end:
                 return bad
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def refused_often(self, server: str, neighbour: str) -> None:
+        """Wait until a link was refused several times, or for long enough if the server logs that only once."""
+        process, end = self._fleet.servers[server], time.monotonic() + _REFUSED_SECONDS
+        begin = process.log_bytes
+        while time.monotonic() < end:
+            lines = [line for line in process.said(begin) if line["event"] == "link-refused"]
+            if sum(line.get("peer") == neighbour for line in lines) >= 5:
+                return
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def shows_down(self, server: str, neighbour: str) -> str:
