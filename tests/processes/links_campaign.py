@@ -39,6 +39,8 @@ class Plan(NamedTuple):
     """Publications of each publisher while the network is whole."""
     patience: float = 30.0
     """If nothing has come for so many seconds in a network that is whole, nothing will."""
+    program: str = "palio"
+    """What is run as a server."""
 
     def servers_without_store(self) -> tuple[str, ...]:
         """By the seed: three runs of four have one.
@@ -57,7 +59,7 @@ class Stretch:
     def __init__(self, plan: Plan, folder: Path, say: Callable[[str], None], number: int) -> None:
         folder.mkdir()
         self._plan, self._folder, self._say = plan, folder, say
-        self.fleet = LinksFleet(NETWORKS[plan.network], folder, plan.servers_without_store())
+        self.fleet = LinksFleet(NETWORKS[plan.network], folder, plan.servers_without_store(), plan.program)
         self._operator = Operator(self.fleet, say)
         self._mischief = Mischief(self.fleet, self._operator, self, Random(f"{plan.seed} {number} mischief"))
         random = Random(f"{plan.seed} {number} programs")
@@ -300,7 +302,7 @@ class LinksCampaign:
 KINDS = (
     "kill", "restart", "stop", "cut", "reload", "twin", "clock", "clock-without-store", "remove-at-dialer",
     "remove-at-acceptor", "remove-dead", "remove-stopped", "left-out", "url", "no-store", "empty-store",
-    "snapshot", "cycle",
+    "snapshot", "backup", "cycle",
 )  # fmt: skip
 """All kinds of deeds; a kind that a network has no use for does nothing."""
 

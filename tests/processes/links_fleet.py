@@ -33,8 +33,10 @@ NETWORKS = {
 class LinksFleet(Fleet):
     """A fleet whose configurations, stores and clocks can be changed, server by server."""
 
-    def __init__(self, network: Network, folder: Path, without_store: Collection[str] = ()) -> None:
-        super().__init__(network, folder, SETTINGS)
+    def __init__(
+        self, network: Network, folder: Path, without_store: Collection[str] = (), program: str = "palio"
+    ) -> None:
+        super().__init__(network, folder, SETTINGS, program)
         self.stores: dict[str, str | None] = {
             name: None if name in without_store else "own" for name in network.servers
         }
@@ -93,7 +95,7 @@ class LinksFleet(Fleet):
         """Start a server with the configuration that it should have now, and perhaps with a wrong clock."""
         server = self.servers[name]
         server.configure(self.config(name))
-        server.program = "tests.processes.shifted" if shifted else "palio"
+        server.program = "tests.processes.shifted" if shifted else self._program
         server.environment = {**PATIENT, VARIABLE: str(shifted)} if shifted else PATIENT
         await server.start()
 

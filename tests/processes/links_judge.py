@@ -78,7 +78,8 @@ class LinksVerdict(NamedTuple):
         >>> LinksVerdict(lost=1, problems=("a",)).plus(LinksVerdict(lost=2, rounds=1)).lost
         3
         """
-        return LinksVerdict(*(one + another for one, another in zip(self, other, strict=True)))
+        mine, others = self._asdict(), other._asdict()
+        return LinksVerdict(**{name: mine[name] + others[name] for name in mine})
 
 
 class LinksJudge:
@@ -142,7 +143,7 @@ class LinksJudge:
 
     def verdict(self) -> LinksVerdict:
         """The result so far, without what concerns links."""
-        records = [*self.publishers.values(), *self.subscribers.values()]
+        records: list[PublisherRecord | PartyRecord] = [*self.publishers.values(), *self.subscribers.values()]
         return LinksVerdict(
             acknowledged=sum(len(each.accepted) for each in self.publishers.values()),
             delivered=sum(len(each.got) for each in self.subscribers.values()),

@@ -76,7 +76,8 @@ class Mischief:
             "url": self._change_url,
             "no-store": lambda: self._other_store(is_empty=False),
             "empty-store": lambda: self._other_store(is_empty=True),
-            "snapshot": self._snapshot,
+            "snapshot": lambda: self._old_store(is_copied=True),
+            "backup": lambda: self._old_store(is_copied=False),
             "cycle": self._cycle,
             **({"clock-without-store": lambda: self._clock(self._without_store())} if self._without_store() else {}),
         }
@@ -358,21 +359,30 @@ class Mischief:
         name = f"{server} with an empty store" if is_empty else f"{server} without its store"
         return Deed(name, False, frozenset({server}), do)
 
-    def _snapshot(self) -> Deed:
+    def _old_store(self, *, is_copied: bool) -> Deed:
+        """Replace the store of a server by an older copy of its folder, or by a backup that Palio has made."""
         server = self._server(self._with_store())
 
         async def do() -> None:
-            await self._end(server, signal.SIGTERM)
-            self._fleet.take_snapshot(server)
-            await self._begin(server)
-            await self._expect_up(server)
+            if is_copied:
+                await self._end(server, signal.SIGTERM)
+                self._fleet.take_snapshot(server)
+                self._operator.note(f"{server}: its store is copied")
+                await self._begin(server)
+                await self._expect_up(server)
+            else:
+                backup = await self._operator.back_up(server)
             await self._linger(1.0, 3.0)
             await self._programs.settle_publishers(server)
             await self._end(server, signal.SIGTERM)
-            self._fleet.restore_snapshot(server)
-            self._operator.note(f"{server}: its store is the copy from before")
+            if is_copied:
+                self._fleet.restore_snapshot(server)
+                self._operator.note(f"{server}: its store is the copy from before")
+            else:
+                await self._operator.restore(server, backup)
             await self._begin(server)
             await self._programs.restart_subscribers(server, is_restored=True)
             await self._programs.resume_publishers(server)
 
-        return Deed(f"snapshot of {server}", False, frozenset({server}), do)
+        name = f"{server} with a copy of its store" if is_copied else f"{server} with a backup of its store"
+        return Deed(name, False, frozenset({server}), do)

@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from palio import connect
@@ -115,8 +116,31 @@ class Operator:
 
     async def command(self, server: str, *arguments: str) -> None:
         """``palio net link``; that it ends with 1 because a link is not up yet is no problem."""
+        code, said = await self._run("net", "link", *arguments, "--server", self._fleet.url(server))
+        is_done = code == 0 or "not up yet" in said
+        text = "" if is_done else f" -> {code}: {said.strip().splitlines()[-1:]}"
+        self.note(f"at {server}: palio net link {' '.join(arguments)}{text}")
+
+    async def back_up(self, server: str) -> Path:
+        """``palio store backup``, while the server runs; where the backup is."""
+        store = self._fleet.store_folder(server) / f"{server}.db"
+        backup = store.with_name(f"backup-{self._fleet.servers[server].lives}.db")
+        await self._change_store(server, "backup", store, backup)
+        return backup
+
+    async def restore(self, server: str, backup: Path) -> None:
+        """``palio store restore``, while the server does not run."""
+        await self._change_store(server, "restore", backup, self._fleet.store_folder(server) / f"{server}.db")
+
+    async def _change_store(self, server: str, action: str, source: Path, target: Path) -> None:
+        code, said = await self._run("store", action, str(source), str(target))
+        assert code == 0, said
+        self.note(f"at {server}: palio store {action}")
+
+    async def _run(self, *arguments: str) -> tuple[int, str]:
+        """A command; how it ended, and what it said."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "palio", "net", "link", *arguments, "--server", self._fleet.url(server),
+            sys.executable, "-m", "palio", *arguments,
             stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         )  # fmt: skip
         try:
@@ -125,9 +149,8 @@ class Operator:
         finally:
             if process.returncode is None:
                 process.kill()
-        is_done = process.returncode == 0 or b"not up yet" in said
-        text = "" if is_done else f" -> {process.returncode}: {said.decode().strip().splitlines()[-1:]}"
-        self.note(f"at {server}: palio net link {' '.join(arguments)}{text}")
+        assert process.returncode is not None
+        return process.returncode, said.decode()
 
     async def reload(self, server: str) -> None:
         """Rewrite the file of a server as it should be, send it SIGHUP, and wait until it has read the file."""

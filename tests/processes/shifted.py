@@ -32,7 +32,7 @@ def shift(seconds: float) -> None:
 
     time.time = lambda: real() + seconds
     time.time_ns = lambda: real_ns() + round(seconds * 1e9)
-    structlog.processors.datetime = SimpleNamespace(datetime=Shifted, timezone=datetime.timezone)  # type: ignore[assignment]
+    setattr(structlog.processors, "datetime", SimpleNamespace(datetime=Shifted, timezone=datetime.timezone))  # noqa: B010
 
 
 if __name__ == "__main__":

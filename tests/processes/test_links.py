@@ -28,8 +28,21 @@ def test_links_come_up_and_publications_arrive(tmp_path: Path) -> None:
     assert said["delivered"] > 500
 
 
+def test_servers_that_acknowledge_too_early_are_found_out(tmp_path: Path) -> None:
+    """They say that something is on disk before it is, so that a kill loses it."""
+    verdicts: list[LinksVerdict] = []
+
+    async def story() -> None:
+        plan = Plan(1, kinds=("kill",), without_store=(), program="tests.processes.hasty", patience=8.0)
+        verdicts.append(await LinksCampaign(plan, tmp_path, print).run())
+
+    run(story(), deadline=240)
+    assert verdicts[0].lost + verdicts[0].twice > 0
+    assert not verdicts[0].is_good
+
+
 class _Stubborn(set[tuple[str, str]]):
-    def discard(self, _: tuple[str, str]) -> None:
+    def discard(self, _: object) -> None:
         """Keep it."""
 
 
