@@ -168,6 +168,18 @@ class PartyRecord:
         return sorted({*range(max(numbers, default=-1) + 1)} - numbers - self._told_gone)
 
 
+def contradictions(parties: Iterable[PartyRecord]) -> list[str]:
+    """A publication has one id, whoever gets it, and an id is of one publication."""
+    found, ids, publications = [], dict[tuple[str, int], str](), dict[str, tuple[str, int]]()
+    for party in parties:
+        for publication, (_, line) in party.got.items():
+            if ids.setdefault(publication, line.id) != line.id:
+                found.append(f"{party.name} got {publication} as {line.id}, others as {ids[publication]}")
+            if publications.setdefault(line.id, publication) != publication:
+                found.append(f"{party.name} got {publication} as {line.id}, which is {publications[line.id]}")
+    return found[:_MOST_TOLD]
+
+
 class Account(NamedTuple):
     """What one party was owed, and what became of it."""
 
@@ -244,7 +256,7 @@ class Judge:
             if not publisher.is_settled:
                 unsettled = sorted(publisher.intents.keys() - publisher.accepted)[:3]
                 problems.append(f"{publisher.name} was never told whether it has published {unsettled}")
-        problems += self._contradictions()
+        problems += contradictions(self.parties.values())
         for party in self.parties.values():
             account, more = self._account(party)
             accounts.append(account)
@@ -260,17 +272,6 @@ class Judge:
             tuple(accounts),
             tuple(problems),
         )
-
-    def _contradictions(self) -> list[str]:
-        """A publication has one id, whoever gets it, and an id is of one publication."""
-        found, ids, publications = [], dict[tuple[str, int], str](), dict[str, tuple[str, int]]()
-        for party in self.parties.values():
-            for publication, (_, line) in party.got.items():
-                if ids.setdefault(publication, line.id) != line.id:
-                    found.append(f"{party.name} got {publication} as {line.id}, others as {ids[publication]}")
-                if publications.setdefault(line.id, publication) != publication:
-                    found.append(f"{party.name} got {publication} as {line.id}, which is {publications[line.id]}")
-        return found[:_MOST_TOLD]
 
     def _account(self, party: PartyRecord) -> tuple[Account, list[str]]:
         problems = []

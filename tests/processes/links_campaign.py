@@ -258,7 +258,7 @@ class Stretch:
             links_down_unexplained=self.unexplained,
             links_down_explained=self.explained,
             rounds=self.rounds,
-            problems=(*said.problems, *errors, *self.fleet.faults()),
+            problems=(*said.problems, *self.judge.contradictions(), *errors, *self.fleet.faults()),
         )
 
 

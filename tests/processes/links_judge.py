@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from tests.processes.kill_judge import KINDS, PartyRecord, PublisherRecord
+from tests.processes.kill_judge import KINDS, PartyRecord, PublisherRecord, contradictions
 from tests.processes.kill_ledger import Delivered, Intent, Line, Missing, Wish
 
 
@@ -152,3 +152,7 @@ class LinksJudge:
             disordered=sum(each.disordered for each in self.subscribers.values()),
             problems=(*self.problems, *(text for each in records for text in each.problems[:20])),
         )
+
+    def contradictions(self) -> list[str]:
+        """Publications with two ids, and ids of two publications."""
+        return contradictions(self.subscribers.values())

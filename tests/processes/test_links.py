@@ -124,6 +124,13 @@ def test_a_restored_server_may_deliver_again_once() -> None:
     assert judge.verdict().twice == 1
 
 
+def test_an_id_is_of_one_publication() -> None:
+    judge = _judge()
+    _published(judge, 2)
+    _take(judge, [_delivered(0), _delivered(1)._replace(id="a0/1/0")])
+    assert "which is ('p', 0)" in judge.contradictions()[0]
+
+
 def test_nothing_comes_twice_or_in_disorder_otherwise() -> None:
     judge = _judge()
     _published(judge, 4)
