@@ -22,7 +22,7 @@ from tests.serving import until
 
 START_SECONDS = 60
 """A process that does not listen after so long never will, even on a busy machine."""
-_PATIENT = {"PALIO_CONNECTIONS__HELLO_SECONDS": str(START_SECONDS)}
+PATIENT = {"PALIO_CONNECTIONS__HELLO_SECONDS": str(START_SECONDS)}
 """Hundreds of parties live in one process with the test: they are all late when it is."""
 BORDER = "x >= 2"
 """What passes a gateway."""
@@ -99,10 +99,12 @@ class ServerProcess:
         program: str = "palio",
     ) -> None:
         self.name = name
-        self._environment = environment
-        self._program = program
+        self.environment = environment
+        """What its next life finds in its environment, besides that of this process."""
+        self.program = program
+        """What its next life runs."""
         self._config = folder / f"{name}.toml"
-        self._config.write_text(config)
+        self.configure(config)
         self._log = folder / f"{name}.log"
         self._process: asyncio.subprocess.Process | None = None
         self._log_begin = 0
@@ -117,6 +119,10 @@ class ServerProcess:
         assert self._process is not None
         return self._process.pid
 
+    def configure(self, config: str) -> None:
+        """Rewrite its configuration file; it counts from the next start or reload on."""
+        self._config.write_text(config)
+
     async def start(self) -> None:
         await self.launch()
         await self.listens()
@@ -124,11 +130,11 @@ class ServerProcess:
     async def launch(self) -> None:
         """Start the process; it may be killed before it listens."""
         self.lives += 1
-        self._log_begin = self._log.stat().st_size if self._log.exists() else 0
+        self._log_begin = self.log_bytes
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", self._program, "serve", "--config", str(self._config), "--json",
-                stderr=log, env={**os.environ, **self._environment},
+                sys.executable, "-m", self.program, "serve", "--config", str(self._config), "--json",
+                stderr=log, env={**os.environ, **self.environment},
             )  # fmt: skip
 
     async def listens(self) -> None:
@@ -143,9 +149,7 @@ class ServerProcess:
 
     def _find(self, begin: int) -> dict[str, Any] | None:
         """Where it says that it listens, behind a place in its log."""
-        with self._log.open("rb") as log:
-            log.seek(begin)
-            return next((line for line in _lines(log.read()) if line["event"] == "listening"), None)
+        return next((line for line in self.said(begin) if line["event"] == "listening"), None)
 
     async def kill(self, number: int = signal.SIGKILL) -> None:
         """End it, by its id; without a word, unless another signal is named."""
@@ -159,9 +163,14 @@ class ServerProcess:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def said(self) -> Iterator[dict[str, Any]]:
-        """The lines of its log, of all its lives."""
-        yield from _lines(self._log.read_bytes() if self._log.exists() else b"")
+    @property
+    def log_bytes(self) -> int:
+        """How long its log is by now."""
+        return self._log.stat().st_size if self._log.exists() else 0
+
+    def said(self, begin: int = 0) -> Iterator[dict[str, Any]]:
+        """The lines of its log, of all its lives; or only those behind a place."""
+        yield from _lines(self._log.read_bytes()[begin:] if self._log.exists() else b"")
 
     def faults(self) -> list[str]:
         """What it says of faults of its own."""
@@ -296,7 +305,7 @@ class Fleet:
             self.ways[who, whom] = Proxy(lambda whom=whom: self.servers[whom].port)  # type: ignore[misc]
             await self.ways[who, whom].start()
         for name in self.network.servers:
-            self.servers[name] = ServerProcess(self._folder, name, self._config(name), _PATIENT, self._program)
+            self.servers[name] = ServerProcess(self._folder, name, self.config(name), PATIENT, self._program)
         try:
             await asyncio.gather(*(server.start() for server in self.servers.values()))
         except BaseException:
@@ -308,21 +317,34 @@ class Fleet:
         await asyncio.gather(*(server.kill() for server in self.servers.values()))
         await asyncio.gather(*(each.stop() for each in (*self.ways.values(), *self.doors.values())))
 
-    def _config(self, name: str) -> str:
+    def settings_of(self, name: str) -> str:
+        """What the configuration of a server says besides its name, port and peers."""
+        return self._settings.replace("{server}", name)
+
+    def configured(self, name: str) -> list[str]:
+        """The neighbours that may be in the configuration of a server."""
+        return self.network.neighbours(name)
+
+    def way(self, who: str, whom: str) -> Proxy:
+        """The way over which a server dials another one."""
+        return self.ways[who, whom]
+
+    def config(self, name: str) -> str:
+        """The configuration of a server, as it should be now."""
         network = self.network
         lines = [
             f'server = "{name}"',
             f'architecture = "{architecture_of(network.architecture, name)}"',
             "port = 0",
-            self._settings.replace("{server}", name),
+            self.settings_of(name),
         ]
-        for peer in network.neighbours(name):
+        for peer in self.configured(name):
             role, is_dialed = network.role(name, peer), (name, peer) in network.dials
             if is_dialed or role is Role.GATEWAY:
                 lines += ["[[peers]]", f'name = "{peer}"', f'role = "{role.value}"']
                 lines += [f"latency = {network.latency(name, peer)}"]
             if is_dialed:
-                lines += [f'url = "palio://127.0.0.1:{self.ways[name, peer].port}"']
+                lines += [f'url = "palio://127.0.0.1:{self.way(name, peer).port}"']
                 lines += [f'exports = "{BORDER}"'] if role is Role.GATEWAY else []
         return "\n".join(lines)
 

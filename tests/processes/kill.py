@@ -13,43 +13,71 @@ import signal
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Collection, Coroutine
 from pathlib import Path
 from random import SystemRandom
+from typing import Any, NamedTuple
 
 from tests.processes.fleet import NETWORKS
 from tests.processes.kill_campaign import Campaign, Plan
 from tests.processes.kill_judge import Verdict
 
 
+class Given(NamedTuple):
+    """What a campaign was asked to do, and where."""
+
+    seed: int
+    network: str
+    minutes: float
+    folder: Path
+    say: Callable[[str], None]
+
+
 def main() -> int:
     """Run a campaign; whether something was wrong."""
-    parser = argparse.ArgumentParser(prog="python -m tests.processes.kill", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="for how long servers die (default: %(default)s)")
+
+    async def run(given: Given) -> tuple[bool, dict[str, int]]:
+        campaign = Campaign(Plan(given.seed, given.network, 60 * given.minutes), given.folder, given.say)
+        verdict = await campaign.run()
+        _tell(campaign, verdict)
+        return verdict.is_good, line(campaign, verdict)
+
+    return campaign_main("kill", str(__doc__), NETWORKS, 5.0, run)
+
+
+def campaign_main(
+    name: str,
+    about: str,
+    networks: Collection[str],
+    minutes: float,
+    run: Callable[[Given], Coroutine[Any, Any, tuple[bool, dict[str, int]]]],
+) -> int:
+    """Read the arguments of a campaign, run it in a folder that is kept if something was wrong; whether it was."""
+    parser = argparse.ArgumentParser(prog=f"python -m tests.processes.{name}", description=about)
+    parser.add_argument("--minutes", type=float, default=minutes, help="for how long (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="of the schedule (default: any)")
-    parser.add_argument("--network", choices=NETWORKS, default="as", help="default: %(default)s")
+    parser.add_argument("--network", choices=networks, default="as", help="default: %(default)s")
     given = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if given.seed is None else given.seed
-    folder = Path(tempfile.mkdtemp(prefix="palio-kill-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"palio-{name}-"))
     began = time.monotonic()
 
     def say(text: str) -> None:
         print(f"[{time.monotonic() - began:6.1f}] {text}", file=sys.stderr, flush=True)
 
     say(f"seed {seed}, network {given.network}, {given.minutes:g} minutes; files in {folder}")
-    campaign = Campaign(Plan(seed, given.network, 60 * given.minutes), folder, say)
-    verdict = asyncio.run(_run(campaign))
-    _tell(campaign, verdict)
-    if verdict.is_good:
+    is_good, said = asyncio.run(_run(run(Given(seed, given.network, given.minutes, folder, say))))
+    if is_good:
         shutil.rmtree(folder)
     else:
         say(f"failed with seed {seed}; the ledger, the stores and the logs are in {folder}")
-    print(json.dumps(line(campaign, verdict)), flush=True)
-    return int(not verdict.is_good)
+    print(json.dumps(said), flush=True)
+    return int(not is_good)
 
 
-async def _run(campaign: Campaign) -> Verdict:
+async def _run(campaign: Coroutine[Any, Any, tuple[bool, dict[str, int]]]) -> tuple[bool, dict[str, int]]:
     """Run it; who is asked to end leaves no servers behind."""
-    running = asyncio.ensure_future(campaign.run())
+    running = asyncio.ensure_future(campaign)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     return await running
 

@@ -13,6 +13,7 @@ from tests.processes.kill_ledger import (
     Line,
     Missing,
     Noted,
+    Refused,
     Spread,
     Trouble,
     Wish,
@@ -50,6 +51,7 @@ class PublisherRecord:
         self.name = name
         self.intents: dict[int, Intent] = {}
         self.accepted: set[int] = set()
+        self.refused: set[int] = set()
         self.problems: list[str] = []
 
     def take(self, line: Line) -> None:
@@ -62,13 +64,15 @@ class PublisherRecord:
                 self.accepted.add(n)
                 if mode != "synced":
                     self.problems.append(f"{self.name} was promised {mode} for {n}, and had asked for synced")
+            case Refused(n):
+                self.refused.add(n)
             case Trouble(text):
                 self.problems.append(f"{self.name}: {text}")
 
     @property
     def is_settled(self) -> bool:
-        """Whether all that it wanted to publish was acknowledged."""
-        return len(self.accepted) == len(self.intents)
+        """Whether all that it wanted to publish was acknowledged or refused."""
+        return len(self.accepted) + len(self.refused) == len(self.intents)
 
 
 class PartyRecord:
@@ -164,6 +168,18 @@ class PartyRecord:
         return sorted({*range(max(numbers, default=-1) + 1)} - numbers - self._told_gone)
 
 
+def contradictions(parties: Iterable[PartyRecord]) -> list[str]:
+    """A publication has one id, whoever gets it, and an id is of one publication."""
+    found, ids, publications = [], dict[tuple[str, int], str](), dict[str, tuple[str, int]]()
+    for party in parties:
+        for publication, (_, line) in party.got.items():
+            if ids.setdefault(publication, line.id) != line.id:
+                found.append(f"{party.name} got {publication} as {line.id}, others as {ids[publication]}")
+            if publications.setdefault(line.id, publication) != publication:
+                found.append(f"{party.name} got {publication} as {line.id}, which is {publications[line.id]}")
+    return found[:_MOST_TOLD]
+
+
 class Account(NamedTuple):
     """What one party was owed, and what became of it."""
 
@@ -240,7 +256,7 @@ class Judge:
             if not publisher.is_settled:
                 unsettled = sorted(publisher.intents.keys() - publisher.accepted)[:3]
                 problems.append(f"{publisher.name} was never told whether it has published {unsettled}")
-        problems += self._contradictions()
+        problems += contradictions(self.parties.values())
         for party in self.parties.values():
             account, more = self._account(party)
             accounts.append(account)
@@ -256,17 +272,6 @@ class Judge:
             tuple(accounts),
             tuple(problems),
         )
-
-    def _contradictions(self) -> list[str]:
-        """A publication has one id, whoever gets it, and an id is of one publication."""
-        found, ids, publications = [], dict[tuple[str, int], str](), dict[str, tuple[str, int]]()
-        for party in self.parties.values():
-            for publication, (_, line) in party.got.items():
-                if ids.setdefault(publication, line.id) != line.id:
-                    found.append(f"{party.name} got {publication} as {line.id}, others as {ids[publication]}")
-                if publications.setdefault(line.id, publication) != publication:
-                    found.append(f"{party.name} got {publication} as {line.id}, which is {publications[line.id]}")
-        return found[:_MOST_TOLD]
 
     def _account(self, party: PartyRecord) -> tuple[Account, list[str]]:
         problems = []

@@ -53,6 +53,13 @@ class Accepted(NamedTuple):
     mode: str
 
 
+class Refused(NamedTuple):
+    """A publication was refused, or the publisher gave it up."""
+
+    n: int
+    reason: str
+
+
 class Life(NamedTuple):
     """A program was started."""
 
@@ -94,10 +101,10 @@ class Trouble(NamedTuple):
     text: str
 
 
-Line = Intent | Accepted | Life | Spread | Delivered | Noted | Missing | Trouble
+Line = Intent | Accepted | Refused | Life | Spread | Delivered | Noted | Missing | Trouble
 _KINDS: dict[str, type[Any]] = {
-    "intent": Intent, "accepted": Accepted, "life": Life, "spread": Spread, "delivered": Delivered, "noted": Noted,
-    "missing": Missing, "trouble": Trouble,
+    "intent": Intent, "accepted": Accepted, "refused": Refused, "life": Life, "spread": Spread,
+    "delivered": Delivered, "noted": Noted, "missing": Missing, "trouble": Trouble,
 }  # fmt: skip
 _NAMES = {kind: name for name, kind in _KINDS.items()}
 

@@ -418,7 +418,7 @@ class Peers:
             self._server.driver.give(ports.Lost(name))
         for name, (time, pause) in list(self._retries.items()):
             if time <= now and name in self._server.driver.peers:
-                self._retries[name] = now + pause, min(2 * pause, _LAST_RETRY)
+                self._retries[name] = now + pause, pause
                 self._wish(name)
 
 

@@ -127,8 +127,8 @@ def _stale_session(right: _Right) -> _Right:
     """Data of an older link to the same neighbour is taken for data of this one."""
 
     def receive_data(end: End, frame: Data, now: int) -> list[LinkEvent]:
-        if end.link is not None:
-            frame = msgspec.structs.replace(frame, session=end.link.session.stamp)
+        if end.session is not None:
+            frame = msgspec.structs.replace(frame, session=end.session)
         return list(right(end, frame, now))
 
     return receive_data
@@ -174,12 +174,6 @@ def _wish_dropped_with_the_link(right: _Right) -> _Right:
         return list(right(end, frame, now))
 
     return receive
-
-
-@BUGS.plant(Links, "reconsider", ("as", "nf"), ("links", "races"))
-def _cycle_gone_and_not_noticed(_right: _Right) -> _Right:
-    """A link that was refused because of a cycle is not asked for when the cycle is gone."""
-    return lambda _links, _now: []
 
 
 # -- who is in the tree ------------------------------------------------------------------------------------------------

@@ -1,0 +1,219 @@
+"""The applications of the links campaign: publishers and subscribers that use the public client alone.
+
+They live in the process of the campaign. A program whose client gives up makes another one, as a supervisor would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+from palio import connect
+from palio.client import Client, Delivery, Durable, Gap, PublishOptions, ServiceError
+from palio.errors import CallerError
+from palio.model import Mode, Notification
+from tests.processes.kill_ledger import (
+    MOST_X,
+    Accepted,
+    Delivered,
+    Intent,
+    Life,
+    Line,
+    Missing,
+    Noted,
+    Refused,
+    Spread,
+    Wish,
+)
+
+_PATIENT = {"reconnect_time_wait": 0.05, "reconnect_time_max": 0.5, "max_attempts": 1_000_000, "ping_interval": 5.0}
+_PAUSE = 0.1
+"""Seconds before a program makes another client."""
+Write = Callable[[Line], None]
+
+
+class Program:
+    """Keeps a client, and replaces one that has given up."""
+
+    def __init__(self, name: str, server: str, url: Callable[[], str], write: Write, **options: object) -> None:
+        self.name, self.server = name, server
+        self.write = write
+        self._url = url
+        self._options = {**_PATIENT, **options}
+        self._task: asyncio.Task[None] | None = None
+        self.client: Client | None = None
+        """None while there is no connection that was ever made."""
+        self.unexpected: list[str] = []
+        """Errors that are faults of the client or of this program."""
+
+    def start(self) -> None:
+        """Begin a life."""
+        self._task = asyncio.create_task(self._live())
+
+    async def stop(self) -> None:
+        """End at once."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def restart(self) -> None:
+        """End at once and begin another life."""
+        await self.stop()
+        self.start()
+
+    async def _live(self) -> None:
+        while True:
+            client = connect(self._url(), name=self.name, **self._options)
+            try:
+                await client.connect()
+                self.write(Life())
+                self.client = client
+                await self.work(client)
+            except (ServiceError, CallerError):
+                await asyncio.sleep(_PAUSE)
+            except Exception as error:
+                self.unexpected.append(f"{self.name}: {error!r}")
+                raise
+            finally:
+                self.client = None
+                await client.close()
+
+    async def work(self, client: Client) -> None:
+        """Use a client until it gives up."""
+        raise NotImplementedError
+
+    async def has_spread(self, barrier: int) -> None:
+        """Wait until everything that this program subscribes to or advertises has spread through the network."""
+        while True:
+            with suppress(ServiceError, CallerError):
+                if self.client is not None:
+                    await self._spread(self.client, barrier)
+                    return
+            await asyncio.sleep(_PAUSE)
+
+    async def _spread(self, client: Client, barrier: int) -> None:
+        raise NotImplementedError
+
+
+class Publisher(Program):
+    """Publishes with acknowledgements on disk and with keys, while it is switched on."""
+
+    def __init__(self, name: str, server: str, url: Callable[[], str], write: Write, seed: object, rate: float) -> None:
+        super().__init__(name, server, url, write, mode="synced", retry=True, max_outstanding=64)
+        self._random = Random(f"{seed} {name}")
+        self._rate = rate
+        self.is_on = asyncio.Event()
+        self._next = 0
+        self._under_way: set[asyncio.Future[Mode]] = set()
+
+    def _offers(self) -> list[str]:
+        """Where advertisements spread, only publications that were advertised are promised to subscribers."""
+        return [f'n any and x any and by = "{self.name}"{more}' for more in ("", " and mark any", " and barrier any")]
+
+    async def work(self, client: Client) -> None:
+        """Advertise, and publish in bursts."""
+        for offer in self._offers():
+            await client.advertise(offer)
+        while True:
+            await self.is_on.wait()
+            burst = self._random.choice([1, 1, 2, 5])
+            await self.publish(client, burst)
+            await asyncio.sleep(burst / self._rate)
+
+    async def _spread(self, client: Client, _: int) -> None:
+        for offer in self._offers():
+            await client.advertise(offer, wait=True)
+
+    async def publish(self, client: Client, count: int) -> None:
+        """Publish so many, without waiting for acknowledgements."""
+        for _ in range(count):
+            intent = Intent(self._next, self._random.randrange(MOST_X), False)
+            self._next += 1
+            self.write(intent)
+            notification = Notification(n=intent.n, x=intent.x, by=self.name)
+            try:
+                future = await client.send(notification, PublishOptions(key=str(intent.n)))
+            except (ServiceError, CallerError, asyncio.CancelledError) as error:
+                self.write(Refused(intent.n, repr(error)))
+                raise
+            self._under_way.add(future)
+            future.add_done_callback(lambda done, n=intent.n: self._done(n, done))  # type: ignore[misc]
+
+    def _done(self, n: int, done: asyncio.Future[Mode]) -> None:
+        self._under_way.discard(done)
+        error = None if done.cancelled() else done.exception()
+        is_accepted = error is None and not done.cancelled()
+        self.write(Accepted(n, done.result().value) if is_accepted else Refused(n, repr(error)))
+
+
+class DurableSubscriber(Program):
+    """Writes each delivery down, then acknowledges it."""
+
+    def __init__(self, name: str, server: str, url: Callable[[], str], write: Write, wish: Wish) -> None:
+        durable = Durable(window=64, on_gap=lambda gap: write(_missing(gap)))
+        super().__init__(name, server, url, write, durable=durable)
+        self._wish = wish
+
+    async def work(self, client: Client) -> None:
+        """Subscribe, and process deliveries."""
+        stream = await client.subscribe(self._wish.text)
+        self.write(Spread())
+        async for delivery in stream:
+            assert isinstance(delivery, Delivery)
+            notification = delivery.notification
+            self.write(
+                Delivered(*delivery.cursor, _id(notification), *_publication(notification), delivery.is_repeated)
+            )
+            is_noted = delivery.number % 20 == 0
+            await delivery.ack(wait=is_noted)
+            if is_noted:
+                self.write(Noted(*delivery.cursor))
+
+    async def _spread(self, client: Client, barrier: int) -> None:
+        await _pass_barrier(client, barrier)
+
+
+class PlainSubscriber(Program):
+    """Gets deliveries only while it is connected."""
+
+    def __init__(self, name: str, server: str, url: Callable[[], str], write: Write, wish: Wish) -> None:
+        super().__init__(name, server, url, write)
+        self._wish = wish
+        self._count = 0
+
+    async def work(self, client: Client) -> None:
+        """Subscribe, and note deliveries."""
+        stream = await client.subscribe(self._wish.text)
+        self.write(Spread())
+        async for notification in stream:
+            assert isinstance(notification, Notification)
+            self.write(Delivered(0, self._count, _id(notification), *_publication(notification), False))
+            self._count += 1
+
+    async def _spread(self, client: Client, barrier: int) -> None:
+        await _pass_barrier(client, barrier)
+
+
+async def _pass_barrier(client: Client, barrier: int) -> None:
+    """Subscribe to something that is never published, and wait until that has spread, and so all before it."""
+    stream = await client.subscribe(f"barrier = {barrier}", wait=True)
+    await stream.close()
+
+
+def _missing(gap: Gap) -> Missing:
+    return Missing(gap.before.log, gap.after.number, gap.before.number, gap.reason)
+
+
+def _id(notification: Notification) -> str:
+    assert notification.envelope is not None
+    id = notification.envelope.id
+    return f"{id.origin}/{id.incarnation}/{id.sequence}"
+
+
+def _publication(notification: Notification) -> tuple[str, int]:
+    by, n = notification["by"], notification["n"]
+    assert isinstance(by, str)
+    assert isinstance(n, int)
+    return by, n
