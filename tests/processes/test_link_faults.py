@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.processes.fleet import Network
 from tests.processes.links_fleet import LinksFleet
 from tests.processes.links_mischief import CYCLE_SECONDS, LINK_SECONDS
 from tests.processes.links_operator import Operator, links_of, reason_in_log
-from tests.serving import run
+from tests.serving import run, until
 
 _LINK = ("a1", "a0")
 """The server a1 dials a0."""
@@ -188,6 +189,10 @@ def test_a_link_that_was_refused_for_a_cycle_comes_up_soon_after_the_cycle_has_g
     _play(story, tmp_path, dials=(_LINK, ("a2", "a0")))
 
 
+def _is_loss(line: dict[str, Any], neighbour: str) -> bool:
+    return line.get("peer") == neighbour and line["level"] == "warning"
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 @pytest.mark.parametrize(("server", "neighbour"), [_LINK, _LINK[::-1]])
 def test_the_loss_of_a_neighbour_is_in_metrics_and_log(
@@ -197,7 +202,6 @@ def test_the_loss_of_a_neighbour_is_in_metrics_and_log(
         process, begin = pair.fleet.servers[server], pair.fleet.servers[server].log_bytes
         pair.fleet.servers[neighbour].signal(number)
         assert await pair.operator.shows_down(server, neighbour) == ""
-        lines = [line for line in process.said(begin) if line.get("peer") == neighbour]
-        assert any(line["level"] == "warning" for line in lines), lines
+        await until(lambda: any(_is_loss(line, neighbour) for line in process.said(begin)))
 
     _play(story, tmp_path)

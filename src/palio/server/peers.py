@@ -377,10 +377,15 @@ class Peers:
             self._server.driver.give(ports.Connect(name, Role(peer.role), peer.latency))
 
     def refused(self, name: str, reason: str) -> None:
-        """A link cannot be now; that may change, because the network does."""
+        """A link cannot be now; that may change, because the network does.
+
+        A new reason shows that it does: then the next attempt comes soon.
+        """
+        is_news = self.reasons.get(name) != reason
         self.note(name, reason)
         if name in self.known and self.known[name].url:
             _, pause = self._retries.get(name, (0.0, _FIRST_RETRY))
+            pause = _FIRST_RETRY if is_news else pause
             self._retries[name] = self._server.loop.time() + pause, min(2 * pause, _LAST_RETRY)
 
     def up(self, name: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from palio.link.states import State
-from palio.node.ports import LinkRefused, LinkUp
+from palio.node.ports import LinkDown, LinkRefused, LinkUp
 from palio.sim.generate import GRAPHS
 from palio.sim.history import Step
 from palio.sim.player import Player
@@ -17,6 +17,8 @@ from palio.sim.player import Player
 _Pair = tuple[str, str]
 _CYCLE = "a cycle"
 _REMOVED = "has removed the link"
+_CONTRADICTION = "came back with an older state"
+"""No simulated server does so: one whose disk is an old one is another server, and says so."""
 _GOOD_REASONS = (
     _CYCLE,
     _REMOVED,
@@ -74,6 +76,11 @@ class LinksLaw:
             f"{server} gave up the link to {change.peer}: {change.reason}"
             for server, change in fresh
             if isinstance(change, LinkRefused) and not any(good in change.reason for good in _GOOD_REASONS)
+        ]
+        problems += [
+            f"{server} lost the link to {change.peer}: {change.reason}"
+            for server, change in fresh
+            if isinstance(change, LinkDown) and _CONTRADICTION in change.reason
         ]
         problems += [*self._missing(links), *self._unwanted(links)]
         epoch = self._player.epochs[-2]
