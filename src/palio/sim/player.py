@@ -79,6 +79,8 @@ class Player:
         """How many publications each server has taken, in its incarnation."""
         self._wishes: dict[str, dict[str, Role]] = {server: {} for server in history.servers}
         """The links that each server is configured to open."""
+        self._linked: set[tuple[str, str]] = set()
+        """The links that were there at the last rest."""
         self._seen_answers = 0
         for server in history.servers:
             self._start(server)
@@ -445,6 +447,10 @@ class Player:
         self._look()
         for server, node in self.cluster.nodes.items():  # a server that died may have forgotten its last wish
             self._wishes[server] = {peer: Role(wish.role) for peer, wish in node.links.wishes.items()}
+        before, self._linked = self._linked, {
+            (server, peer) for server, node in self.cluster.nodes.items() for peer in node.links.peers
+        }
+        self.epoch.is_disturbed |= not self._linked <= before  # a restart may have allowed a link again, for example
         self.epoch.end = self.moment
         fresh = Epoch(self.moment)
         fresh.first_delivery, fresh.first_hop = len(self.cluster.deliveries), len(self.cluster.hops)
