@@ -98,6 +98,11 @@ class Board:
             self._unused.append(number)
             self._board.set_logged(number, False)
 
+    def held_by(self, party: str) -> int:
+        """How many filters a party holds."""
+        number = self._numbers.get(party)
+        return 0 if number is None else self._held[number]
+
     def log(self, party: str, *, is_logged: bool = True) -> None:
         """Whether deliveries to a party are logged."""
         (self._logged.add if is_logged else self._logged.discard)(party)
