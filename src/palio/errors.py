@@ -26,7 +26,10 @@ def brief(value: object) -> str:
     """
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"  # Python refuses to print very large ones
-    text = repr(value) if not isinstance(value, str | bytes) else repr(value[:_BRIEF])
+    try:
+        text = repr(value) if not isinstance(value, str | bytes) else repr(value[:_BRIEF])
+    except Exception:  # noqa: BLE001 (it is nested too deeply, for example)
+        text = f"<{type(value).__name__}>"
     text = text.encode("utf-8", "backslashreplace").decode()
     whole = len(text) <= _BRIEF and (not isinstance(value, str | bytes) or len(value) <= _BRIEF)
     return text if whole else f"{text[: _BRIEF - 3]}..."

@@ -52,5 +52,7 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+MOST_NAME_BYTES = 1_024
+"""Bytes of the name of a party or a server."""
 MOST_KEY_BYTES = 32_768
 """The largest ``key_bytes`` that a server accepts: the length of an envelope has two bytes in frames."""

@@ -13,6 +13,7 @@ from palio.codec import control
 from palio.codec.control import VERSION, Hello
 from palio.errors import PalioError, brief, stack_of
 from palio.model import Mode
+from palio.model.limits import MOST_NAME_BYTES
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
@@ -30,7 +31,6 @@ from palio.server.queries import Queries
 from palio.server.storage import Storage
 from palio.server.store_config import log_settings, mode_of
 
-_MOST_NAME_BYTES = 1_024
 _ROUND_SECONDS = 0.25
 """How often the server looks whether connections are silent, and how late its loop is."""
 _MOST_SAID = 10
@@ -218,7 +218,7 @@ class Server:
         """Let somebody in, or not."""
         if VERSION not in hello.versions:
             raise RefusedError(Code.VERSION, f"this server speaks version {VERSION} of the protocol")
-        if hello.role not in ("party", "server") or not 0 < len(hello.name.encode()) <= _MOST_NAME_BYTES:
+        if hello.role not in ("party", "server") or not 0 < len(hello.name.encode()) <= MOST_NAME_BYTES:
             raise RefusedError(Code.NAME, "a hello has the role party or server, and a name of 1 to 1,024 bytes")
         if hello.role == "server" and hello.name == self.config.server:
             raise RefusedError(Code.NAME, "that is the name of this server")
