@@ -14,12 +14,15 @@ from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 from palio.node import ports
+from palio.node.containment import FaultError
 from palio.node.logs import LogSettings
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep, MarkSettings
 from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.sim.durable import Durable
+from palio.sim.fault_stories import hostile
+from palio.sim.faulty import FaultyNode, is_poisoned
 from palio.sim.history import History, Step
 from palio.sim.hybrid import architecture_of, are_joined, gateway
 from palio.sim.readers import KEEP
@@ -60,6 +63,8 @@ class Player:
         self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died_by_itself)
         self.cluster.in_blocks = history.seed % 2 == 1
         self.durable = Durable(self, history.logs) if history.logs is not None else None
+        if any(is_poisoned(step.text) for step in history.steps):
+            self.cluster.make_node = FaultyNode
         """Durable parties, if there are others besides."""
         self.parties: dict[str, PartyRecord] = {}
         self.epochs: list[Epoch] = [Epoch(0)]
@@ -354,6 +359,8 @@ class Player:
         before = party.changes[-1]
         self.epoch.is_busy |= step.do in OPERATIONS and step.do != "publish"
         match operation:
+            case ports.Subscribe() if is_poisoned(step.text):
+                pass  # it will fail
             case ports.Publish():
                 id = self._published_by(key, step, operation)
             case ports.Subscribe(filter):
@@ -413,6 +420,8 @@ class Player:
         """Note answers, and forget links that were refused: nobody is going to ask for them again."""
         for answer in self.cluster.answers[self._seen_answers :]:
             asked = self.unanswered.pop((answer.reply.party, answer.reply.number), None)
+            if asked is not None:
+                self._judge_fault(asked, answer.reply.problem)
             if asked is not None and self.durable is not None:
                 self.durable.answered((answer.reply.party, answer.reply.number), asked.step, answer.reply.problem)
             if asked is not None and asked.step.do == "subscribe" and asked.step.spread:
@@ -422,9 +431,25 @@ class Player:
             node = self.cluster.nodes.get(server)
             if isinstance(change, ports.LinkRefused) and (node is None or change.peer not in node.router.peers):
                 self._wishes[server].pop(change.peer, None)
+            elif isinstance(change, ports.LinkDown) and change.reason:
+                self._given_up(Step(0, "give-up", server, peer=change.peer))  # because of a fault
         self._seen_links = len(self.cluster.links)
         if self.durable is not None:
             self.durable.look()
+
+    def _judge_fault(self, asked: Asked, problem: Exception | None) -> None:
+        """Only a party that makes its server fail hears of a fault, and what fails is never accepted.
+
+        What was refused because of a fault may have been delivered to some.
+        """
+        step, is_fault = asked.step, isinstance(problem, FaultError)
+        if is_fault and asked.id is not None:
+            self.uncertain.add(asked.id)
+        if is_fault and step.party != hostile(step.server):
+            self.problems.append(f"{step} was refused because of a fault that concerns another party")
+        must_fail = is_poisoned(step.text) and (step.do == "subscribe" or '"accept"' in step.text)
+        if must_fail and not is_fault:
+            self.problems.append(f"{step} was accepted though it failed")
 
     def _settle(self) -> None:
         """Everything heals and comes to rest."""

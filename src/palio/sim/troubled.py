@@ -9,8 +9,9 @@ from random import Random
 
 from palio.codec.frames import Options
 from palio.model import Mode
+from palio.node.containment import BrokenNodeError
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import DeliverBlock, Fetched, Input, Lost, Output, Persisted, Room
+from palio.node.ports import DeliverBlock, Fault, Fetched, Input, Lost, Output, Persisted, Room
 from palio.sim.blocks import Blocks, one_by_one
 from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
@@ -77,16 +78,13 @@ class TroubledCluster(Cluster):
         self._handle(server, inputs)
 
     def _handle(self, server: str, inputs: Iterable[Input]) -> None:
-        node, now = self.nodes[server], self.time(server)
-        if self.in_blocks:
-            said: Iterable[Output] = self._blocks.setdefault(server, Blocks(self.options, self.promised)).handle(
-                node, inputs, now
-            )
-        else:
-            said = node.handle(inputs, now)
-        outputs: list[Output] = []
-        for each in said:
-            outputs += one_by_one(each) if isinstance(each, DeliverBlock) else (each,)
+        node = self.nodes[server]
+        try:
+            outputs = self._said(server, node, inputs)
+        except BrokenNodeError:
+            self._break(server)
+            return
+        self.faults["fault"] += sum(isinstance(each, Fault) for each in outputs)
         doom = self._dooms.get(server)
         for output in outputs if doom is None else doom.before(outputs):
             self._take(server, output)
@@ -94,6 +92,23 @@ class TroubledCluster(Cluster):
             self._die(server, "doom")
         else:
             self._plan(server, node)
+
+    def _said(self, server: str, node: Node, inputs: Iterable[Input]) -> list[Output]:
+        """What a node says to inputs, with deliveries one by one."""
+        now = self.time(server)
+        if self.in_blocks:
+            blocks = self._blocks.setdefault(server, Blocks(self.options, self.promised))
+            said: Iterable[Output] = blocks.handle(node, inputs, now)
+        else:
+            said = node.handle(inputs, now)
+        outputs: list[Output] = []
+        for each in said:
+            outputs += one_by_one(each) if isinstance(each, DeliverBlock) else (each,)
+        return outputs
+
+    def _break(self, server: str) -> None:
+        """The state of a node may be wrong after a fault: its server stops at once."""
+        self._die(server, "broken")
 
     def log(self, server: str) -> list[Entry]:
         """What has reached a running server since it last lost everything."""
