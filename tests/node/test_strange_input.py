@@ -179,3 +179,23 @@ def test_input_of_parties(durable: bool, said: list[ports.Input]) -> None:
         pair.give(each)
     pair.now += 10**13
     pair.give(ports.Room(is_there=True))
+
+
+def test_reasons_that_servers_log_hold_no_content() -> None:
+    """Why a link is given up is logged; the notification that a peer has sent wrongly is named and not shown."""
+    pair = Pair("aa", durable=False)
+    secret = SENT.with_envelope(Envelope(NotificationId("rome", 1, 5), WHEN, "eva"))
+    secret = type(secret)(x="very-secret").with_envelope(secret.envelope)
+    reasons: list[str] = []
+    for message in (
+        messages.Element(secret, (1,)),
+        messages.Continue(1, 1, None, (secret,)),
+        messages.Delegate(Pattern.parse("x any then x any"), 1, (), messages.Continue(1, 9, None, (secret,))),
+    ):
+        if "rome" not in pair.here.router.peers:
+            pair = Pair("aa", durable=False)
+        stamp, number = pair.session
+        outputs = pair.here.handle([FromPeer("rome", Data(stamp, number, (message,), 0))], pair.now)
+        reasons += [each.reason for each in outputs if isinstance(each, ports.LinkRefused)]
+    assert len(reasons) == 2
+    assert "very-secret" not in str(reasons)

@@ -14,7 +14,7 @@ from palio.model import Filter, Notification
 from palio.node.ports import Output, PublishBlock, Request, Subscribe
 from palio.node.publishing import Published, Publishing
 from palio.routing.messages import Publish
-from palio.sim.logged import LoggedNode
+from palio.sim.logged import InjectedError, LoggedNode
 
 _NO_OPTIONS = Options()
 POISON = "poison"
@@ -23,10 +23,6 @@ PLACES = ("accept", "forward", "arrive", "end")
 brought it; at the end of the turn, where no input is to blame."""
 REQUEST = "request"
 """Where it fails with a marked subscription: before that has any effect."""
-
-
-class InjectedError(Exception):
-    """A fault that was put into a node."""
 
 
 def place_of(notification: Notification) -> str:

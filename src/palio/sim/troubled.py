@@ -17,7 +17,7 @@ from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
 from palio.sim.doom import Doom, Effect
 from palio.sim.history import Step
-from palio.sim.logged import Entry, LoggedNode
+from palio.sim.logged import Entry, InjectedError, LoggedNode
 from palio.sim.network import FAIR
 from palio.sim.queue import Queue, Taken
 
@@ -81,10 +81,11 @@ class TroubledCluster(Cluster):
         node = self.nodes[server]
         try:
             outputs = self._said(server, node, inputs)
-        except BrokenNodeError:
+        except BrokenNodeError as error:
+            if not isinstance(error.__cause__, InjectedError):
+                raise error.__cause__ or error from None  # a bug, which the run has found
             self._break(server)
             return
-        self.faults["fault"] += sum(isinstance(each, Fault) for each in outputs)
         doom = self._dooms.get(server)
         for output in outputs if doom is None else doom.before(outputs):
             self._take(server, output)
@@ -105,6 +106,12 @@ class TroubledCluster(Cluster):
         for each in said:
             outputs += one_by_one(each) if isinstance(each, DeliverBlock) else (each,)
         return outputs
+
+    def _failed(self, server: str, fault: Fault) -> None:
+        """A node has contained a fault that was put into it."""
+        if InjectedError.__name__ not in fault.stack:
+            super()._failed(server, fault)
+        self.faults["fault"] += 1
 
     def _break(self, server: str) -> None:
         """The state of a node may be wrong after a fault: its server stops at once."""
