@@ -84,6 +84,8 @@ class Player:
         self._wishes: dict[str, dict[str, Role]] = {server: {} for server in history.servers}
         """The links that each server is configured to open."""
         self._seen_answers = self._seen_links = 0
+        self._failed: list[NotificationId] = []
+        """Publications that were refused because of a fault."""
         for server in history.servers:
             self._start(server)
 
@@ -275,6 +277,10 @@ class Player:
             if each.id is not None:
                 self.give_up_on(each.id, node.publishing.count)
             del self.unanswered[key]
+        for id in [id for id in self._failed if id.origin == server]:  # refused at once, and perhaps never written
+            self._failed.remove(id)
+            self.uncertain.discard(id)
+            self.give_up_on(id, node.publishing.count)
 
     def give_up_on(self, id: NotificationId, count: int) -> None:
         """A publication may have been lost with its server, which goes on with a number, perhaps with this one."""
@@ -431,9 +437,9 @@ class Player:
             node = self.cluster.nodes.get(server)
             if isinstance(change, ports.LinkRefused) and (node is None or change.peer not in node.router.peers):
                 self._wishes[server].pop(change.peer, None)
-            elif isinstance(change, ports.LinkDown) and change.reason:
-                self._given_up(Step(0, "give-up", server, peer=change.peer))  # because of a fault
         self._seen_links = len(self.cluster.links)
+        while self.cluster.failed_links:  # the server may have died before it could say so
+            self._given_up(Step(0, "give-up", self.cluster.failed_links.pop()))
         if self.durable is not None:
             self.durable.look()
 
@@ -445,21 +451,28 @@ class Player:
         step, is_fault = asked.step, isinstance(problem, FaultError)
         if is_fault and asked.id is not None:
             self.uncertain.add(asked.id)
+            self._failed.append(asked.id)
         if is_fault and step.party != hostile(step.server):
             self.problems.append(f"{step} was refused because of a fault that concerns another party")
         must_fail = is_poisoned(step.text) and (step.do == "subscribe" or '"accept"' in step.text)
         if must_fail and not is_fault:
             self.problems.append(f"{step} was accepted though it failed")
 
-    def _settle(self) -> None:
-        """Everything heals and comes to rest."""
-        self.cluster.heal()
+    def _come_to_rest(self) -> None:
+        """All servers are there, and handle all that there is."""
         for server in self.history.servers:
             self._restart(server)
         if self.durable is not None:
             self.durable.gather()
         if not self.cluster.settle(_MOST_EVENTS):
             raise InternalError("the network does not come to rest")
+
+    def _settle(self) -> None:
+        """Everything heals and comes to rest."""
+        self.cluster.heal()
+        self._come_to_rest()
+        while len(self.cluster.nodes) < len(self.history.servers):  # one has died of what had waited for it
+            self._come_to_rest()
         self._look()
         for server, node in self.cluster.nodes.items():  # links that were cut will not be asked for again
             self._wishes[server] = {peer: Role(wish.role) for peer, wish in node.links.wishes.items()}

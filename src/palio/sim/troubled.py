@@ -11,7 +11,7 @@ from palio.codec.frames import Options
 from palio.model import Mode
 from palio.node.containment import BrokenNodeError
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import DeliverBlock, Fault, Fetched, Input, Lost, Output, Persisted, Room
+from palio.node.ports import DeliverBlock, Fault, Fetched, FromPeer, Input, Lost, Output, Persisted, Room
 from palio.sim.blocks import Blocks, one_by_one
 from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
@@ -45,6 +45,8 @@ class TroubledCluster(Cluster):
         self.deaths: list[str] = []
         """Servers that died by themselves, each time they did."""
         self.faults: Counter[str] = Counter()
+        self.failed_links: list[str] = []
+        """Servers that have given up a link because of a fault; whoever owns this takes them."""
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
@@ -112,6 +114,8 @@ class TroubledCluster(Cluster):
         if InjectedError.__name__ not in fault.stack:
             super()._failed(server, fault)
         self.faults["fault"] += 1
+        if fault.where == FromPeer.__name__:
+            self.failed_links.append(server)
 
     def _break(self, server: str) -> None:
         """The state of a node may be wrong after a fault: its server stops at once."""
