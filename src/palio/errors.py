@@ -12,7 +12,10 @@ Each message says what was wrong, where, and what to do about it.
 
 from __future__ import annotations
 
+from traceback import walk_tb
+
 _BRIEF = 80  # characters of input that a message quotes
+_CALLS = 12  # calls of a stack that are shown
 
 
 def brief(value: object) -> str:
@@ -23,10 +26,43 @@ def brief(value: object) -> str:
     """
     if isinstance(value, int) and value.bit_length() > 128:
         return f"an integer of {value.bit_length()} bits"  # Python refuses to print very large ones
-    text = repr(value) if not isinstance(value, str | bytes) else repr(value[:_BRIEF])
+    try:
+        text = repr(value) if not isinstance(value, str | bytes) else repr(value[:_BRIEF])
+    except Exception:  # noqa: BLE001 (it is nested too deeply, for example)
+        text = f"<{type(value).__name__}>"
     text = text.encode("utf-8", "backslashreplace").decode()
     whole = len(text) <= _BRIEF and (not isinstance(value, str | bytes) or len(value) <= _BRIEF)
     return text if whole else f"{text[: _BRIEF - 3]}..."
+
+
+def stack_of(error: BaseException) -> str:
+    """The class of an error and where it was raised, innermost call first, for logs.
+
+    It holds no values: neither the text of the error nor any local variable, because both may hold the content of
+    messages.
+
+    >>> try:
+    ...     int("secret")
+    ... except ValueError as error:
+    ...     print(stack_of(error).partition(" ")[0])
+    ValueError
+    """
+    found: list[str] = []
+    known: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in known:
+        known.add(id(cause))
+        calls = [
+            f"{'/'.join(frame.f_code.co_filename.split('/')[-3:])}:{line} {frame.f_code.co_qualname}"
+            for frame, line in walk_tb(cause.__traceback__)
+        ]
+        if len(calls) > _CALLS:
+            calls[1 : len(calls) - _CALLS + 1] = ["..."]
+        found.append(
+            " < ".join([f"{type(cause).__module__}.{type(cause).__qualname__}".removeprefix("builtins."), *calls[::-1]])
+        )
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return "; caused by ".join(found)
 
 
 class PalioError(Exception):

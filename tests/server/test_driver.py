@@ -7,7 +7,7 @@ import asyncio
 from palio.codec import frames
 from palio.model import Filter, Notification, Pattern
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import PublishBlock, Subscribe
+from palio.node.ports import Fault, PublishBlock, Subscribe
 from palio.server.driver import Driver
 from palio.server.metrics import Counts
 from tests.serving import run, until
@@ -34,15 +34,15 @@ class Party:
     def fall_behind(self) -> None:
         raise AssertionError("nothing here is so much")
 
-    catch_up = fall_behind
+    catch_up = fail = fall_behind
 
     def flush(self) -> None:
         self.turns.append([kind for kind, _ in frames.frames_of(self._out)])
         self._out = b""
 
 
-def _failed(error: Exception) -> None:
-    raise error
+def _failed(fault: Fault) -> None:
+    raise AssertionError(fault)
 
 
 class Driven:

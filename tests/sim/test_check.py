@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from palio.errors import CallerError
+from palio.node.ports import Operation, Unsubscribe
 from palio.node.publications import Publications
+from palio.node.requests import Requests
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.check import Case, cases, check
-from palio.sim.generate import FAULTS
+from palio.sim.generate import FAULTS, generate
 from palio.sim.history import History, Step
 from palio.sim.planted import PLANTED
 from palio.sim.run import run
@@ -119,3 +121,20 @@ def test_digests_are_the_same_under_any_hash_seed() -> None:
 def test_a_digest_tells_runs_apart_and_repeats(architecture: str) -> None:
     first, other = (Case(architecture, "none", seed, 60).history() for seed in (1, 2))
     assert run(first).digest == run(first).digest != run(other).digest
+
+
+def test_a_fault_that_a_node_would_contain_is_a_violation() -> None:
+    """Servers contain faults; the simulator must not, or it would be blind to bugs that raise."""
+    right = Requests.perform
+
+    def perform(self: Requests, party: str, operation: Operation) -> bool:
+        if isinstance(operation, Unsubscribe):
+            raise ZeroDivisionError("a bug")
+        return right(self, party, operation)
+
+    found = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Requests, "perform", perform)
+        for seed in range(6):
+            found += run(generate(seed, "as", "none")).violations
+    assert "ZeroDivisionError: a bug" in found

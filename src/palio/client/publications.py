@@ -15,9 +15,8 @@ from palio.client.errors import ConnectionLostError, ServiceError, TooLargeError
 from palio.client.tracing import current_trace
 from palio.codec import frames
 from palio.errors import CallerError, brief
-from palio.model import Mode, Notification, Trace, Value
-
-_MOST_KEY = 1024
+from palio.model import DEFAULT_LIMITS, Mode, Notification, Trace, Value
+from palio.model.value import check_value, is_scalar
 
 
 class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +64,9 @@ def read_mode(given: Mode | str | None) -> Mode | None:
 
 def check_key(key: str) -> None:
     """Refuse what is no key."""
-    if not isinstance(key, str) or not 1 <= len(key.encode("utf-8", "replace")) <= _MOST_KEY:
-        raise CallerError(f"key: {brief(key)} is none; it is text of 1 to {_MOST_KEY:,} bytes")
+    most = DEFAULT_LIMITS.key_bytes
+    if not isinstance(key, str) or not is_scalar(key) or not 1 <= len(key.encode()) <= most:
+        raise CallerError(f"key: {brief(key)} is none; it is text of 1 to {most:,} bytes")
 
 
 def _instant(given: datetime | timedelta | float | None) -> datetime | None:
@@ -79,7 +79,9 @@ def _instant(given: datetime | timedelta | float | None) -> datetime | None:
             raise CallerError(f"expires: {brief(given)} is too far away") from None
     if given.tzinfo is None:
         raise CallerError(f"expires: {given} has no time zone; datetime.now(UTC) has one, for example")
-    return given.astimezone(UTC)
+    checked = check_value(given, "expires")
+    assert isinstance(checked, datetime)
+    return checked
 
 
 class Publication(NamedTuple):

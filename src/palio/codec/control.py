@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Raw
 
-from palio.codec import frames, msgpack
+from palio.codec import frames, msgpack, parts
 from palio.errors import DecodeError, brief
 from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Limits, Mode, Notification, Pattern
 
@@ -243,7 +243,7 @@ def decode(kind: int, content: bytes) -> Control:
         raise DecodeError(f"a frame of kind {kind:#04x}, which is not known here")
     try:
         control: Control = decoder.decode(content)
-    except (msgspec.MsgspecError, RecursionError, ValueError) as error:
+    except parts.UNREADABLE as error:
         raise DecodeError(f"a frame of kind {kind:#04x}: {brief(str(error))}") from error
     return control
 

@@ -7,13 +7,13 @@ mean is said in ``docs/protocol.md``; the two that carry notifications are read 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from struct import Struct
 
 import msgspec
 
 from palio.codec import msgpack, parts
-from palio.errors import DecodeError, brief
+from palio.errors import CallerError, DecodeError, brief
 from palio.model import Envelope, Mode, Notification, Trace
 from palio.model.limits import DEFAULT_LIMITS, Limits
 
@@ -43,6 +43,10 @@ _NUMBER = Struct(">I")
 _ACCEPTED = Struct(">IB")
 _LONG = Struct(">Q")
 _LENGTH_BYTES = 4
+MOST_ENVELOPE = 0xFFFF
+"""Bytes of the largest envelope: its length has two bytes in the frame of a delivery."""
+MOST_OPTIONS = 0xFFFF
+"""Bytes of the options of a publication, likewise."""
 _MODES = tuple(sorted(Mode, key=lambda mode: mode.strength))
 
 
@@ -85,6 +89,8 @@ def publish(notification: Notification, number: int = 0) -> bytes:
 def publish_with(notification: Notification, options: Options, number: int = 0) -> bytes:
     """The frame of a publication with options."""
     packed = _encoder.encode(options)
+    if len(packed) > MOST_OPTIONS:
+        raise CallerError(f"options of {len(packed):,} bytes; a publication has room for {MOST_OPTIONS:,}")
     return frame(PUBLISH_WITH, _WITH.pack(number, len(packed)) + packed + msgpack.encode(notification))
 
 
@@ -99,20 +105,19 @@ def published_with(content: bytes) -> tuple[int, bytes, bytes]:
     return number, content[_WITH.size : end], content[end:]
 
 
-def options_of(packed: bytes) -> Options:
-    """The options of a publication.
+def options_of(packed: bytes, limits: Limits = DEFAULT_LIMITS) -> Options:
+    """The options of a publication; refused with :class:`~palio.errors.DecodeError` if they cannot be used.
 
     >>> options_of(_encoder.encode(Options(key="order-17"))).key
     'order-17'
     """
     try:
         options = _options.decode(packed)
-    except msgspec.MsgspecError as error:
+    except parts.UNREADABLE as error:
         raise DecodeError(f"options: {brief(str(error))}") from error
+    parts.check_size(options.key, "key_bytes", limits, "options.key")
     if options.expires is not None:
-        if options.expires.tzinfo is None:
-            raise DecodeError("options: an expiry time without a time zone")
-        options = msgspec.structs.replace(options, expires=options.expires.astimezone(UTC))
+        options = msgspec.structs.replace(options, expires=parts.instant(options.expires, "options.expires"))
     return options
 
 
@@ -164,6 +169,8 @@ def deliver(notification: Notification) -> bytes:
     """The frame of a delivery; the notification has an envelope."""
     assert notification.envelope is not None
     envelope = msgpack.encode(notification.envelope)
+    if len(envelope) > MOST_ENVELOPE:
+        raise CallerError(f"an envelope of {len(envelope):,} bytes; a delivery has room for {MOST_ENVELOPE:,}")
     return frame(DELIVER, _LENGTH.pack(len(envelope)) + envelope + msgpack.encode(notification))
 
 
@@ -186,6 +193,16 @@ def publications_of(stream: bytes) -> Iterator[tuple[int, bytes]]:
         if kind != PUBLISH or len(content) < _NUMBER.size:
             raise DecodeError("a frame that is no publication")
         yield _NUMBER.unpack_from(content)[0], content[_NUMBER.size :]
+
+
+def number_before(stream: bytes, place: int) -> int:
+    """The number of the publication whose document begins at a place.
+
+    >>> number_before(publish(Notification(), 7), SHORTEST_PUBLISH)
+    7
+    """
+    number: int = _NUMBER.unpack_from(stream, place - _NUMBER.size)[0]
+    return number
 
 
 def frames_of(stream: bytes) -> Iterator[tuple[int, bytes]]:

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
+
 from palio.errors import CallerError, DecodeError, DecodeLimitError, TextSyntaxError, brief
 from palio.model import (
     Advertisement,
@@ -19,6 +21,12 @@ from palio.model import (
     Pattern,
     Trace,
 )
+from palio.model.value import check_value
+
+UNREADABLE = (msgspec.MsgspecError, CallerError, ValueError, ArithmeticError, RecursionError)
+"""What decoders raise when bytes cannot be read: msgspec lets some errors of Python through, such as those of invalid
+UTF-8, of times that do not exist in UTC and of deep nesting.
+"""
 
 VERSION = 1
 """The version of the forms; a reader refuses documents of another one."""
@@ -118,8 +126,9 @@ def envelope_of(fields: Sequence[Any], limits: Limits, path: str) -> Envelope:
     There need not be a trace.
     """
     origin, incarnation, sequence, published, publisher, expires, key, *rest = fields
-    for text in (origin, publisher, key):
+    for text in (origin, publisher):
         check_size(text, "literal_bytes", limits, path)
+    check_size(key, "key_bytes", limits, path)
     with placed(path):
         id = NotificationId(origin, incarnation, sequence)
         if not rest:
@@ -134,6 +143,14 @@ def envelope_fields(envelope: Envelope) -> tuple[str | int | datetime | None, ..
         id.origin, id.incarnation, id.sequence, envelope.published, envelope.publisher, envelope.expires, envelope.key
     )  # fmt: skip
     return fields if trace is None else (*fields, str(trace))
+
+
+def instant(time: datetime, path: str) -> datetime:
+    """A time from outside in UTC; refused if it has no time zone, or lies outside years 1 to 9999 in UTC."""
+    with placed(path):
+        checked = check_value(time, "time")
+    assert isinstance(checked, datetime)
+    return checked
 
 
 def check_size(value: object, limit: str, limits: Limits, path: str) -> None:

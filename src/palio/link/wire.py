@@ -11,17 +11,20 @@ from enum import Enum
 from functools import reduce
 from operator import or_
 from types import NoneType, UnionType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Raw
 
 from palio.codec import msgpack
+from palio.codec.frames import MOST_ENVELOPE
+from palio.codec.parts import UNREADABLE, instant
 from palio.errors import CallerError, DecodeError, brief
 from palio.link import frames
 from palio.link.frames import Frame
 from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Limits, Notification, Pattern
 from palio.model.envelope import NotificationId
+from palio.model.value import MAX_INTEGER, MIN_INTEGER
 from palio.routing import messages
 from palio.routing.messages import Message
 
@@ -55,6 +58,10 @@ MESSAGE_KINDS: dict[type[Message], int] = {
 }
 
 
+_Integer = Annotated[int, msgspec.Meta(ge=MIN_INTEGER, le=MAX_INTEGER)]
+"""Larger ones could not be passed on once they are added to."""
+
+
 class _Form(NamedTuple):
     """How values of a type go over the wire."""
 
@@ -66,8 +73,12 @@ class _Form(NamedTuple):
 
 
 def _form(hint: Any) -> _Form:
-    if hint in (str, int, bool, datetime):
+    if hint in (str, bool):
         return _Form(hint)
+    if hint is int:
+        return _Form(_Integer)
+    if hint is datetime:
+        return _Form(datetime, lambda time: time, lambda time, _: instant(time, "time"))
     if hint in (Filter, Advertisement, Pattern):
         return _Form(Raw, lambda value: Raw(msgpack.encode(value)), lambda raw, limits: _document(hint, raw, limits))
     if hint is Notification:
@@ -99,6 +110,8 @@ def _pack_notification(notification: Notification) -> tuple[Raw, Raw]:
 
 def _unpack_notification(pair: tuple[Raw, Raw], limits: Limits) -> Notification:
     envelope, body = pair
+    if len(bytes(envelope)) > MOST_ENVELOPE:
+        raise DecodeError(f"an envelope of more than {MOST_ENVELOPE:,} bytes")
     return msgpack.decode(Notification, bytes(body), limits).with_envelope(
         msgpack.decode(Envelope, bytes(envelope), limits)
     )
@@ -229,7 +242,7 @@ def _decode(form: _Form, decoder: msgspec.msgpack.Decoder[Any], data: bytes, lim
     assert form.unpack is not None
     try:
         return form.unpack(decoder.decode(data), limits)
-    except (msgspec.MsgspecError, CallerError, ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         if isinstance(error, DecodeError):
             raise
         raise DecodeError(f"no frame of a link: {brief(str(error))}") from error

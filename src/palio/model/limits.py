@@ -37,6 +37,8 @@ class Limits:
     """Bytes (UTF-8) in a string or bytes literal of a constraint."""
     value_bytes: int = 262_144
     """Bytes (UTF-8) in a string or bytes value of a notification."""
+    key_bytes: int = 1_024
+    """Bytes (UTF-8) in the idempotency key of a publication."""
     payload_bytes: int = 1_048_576
     """Bytes in a payload."""
     document_bytes: int = 2_097_152
@@ -50,3 +52,7 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+MOST_NAME_BYTES = 1_024
+"""Bytes of the name of a party or a server."""
+MOST_KEY_BYTES = 32_768
+"""The largest ``key_bytes`` that a server accepts: the length of an envelope has two bytes in frames."""

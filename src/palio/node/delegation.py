@@ -194,7 +194,7 @@ class Delegating:
     def receive(self, peer: str, message: messages.MonitorMessage, now: int) -> None:
         """A neighbour says something about a pattern that it watches, or wants to be watched."""
         if not self._router.advertisements_spread or self._router.peers.get(peer) is not Role.PEER:
-            raise PeerError(f"{brief(peer)} cannot say {brief(message)} here")
+            raise PeerError(f"{brief(peer)} cannot say {type(message).__name__} here")
         match message:
             case messages.Element(notification, tags):
                 for tag in tags:
@@ -214,7 +214,7 @@ class Delegating:
                 if owner in self._taken_in:
                     self._command(owner, message, now)
                 elif not isinstance(message, messages.Release):  # that may have crossed with an answer
-                    raise PeerError(f"{brief(peer)} says {brief(message)} of what it has not asked for")
+                    raise PeerError(f"{brief(peer)} says {type(message).__name__} of what it has not asked for")
 
     def _take_in(self, watch: Watch, state: messages.Continue | None, now: int) -> None:
         owner = watch.owner
@@ -236,7 +236,7 @@ class Delegating:
         match message:
             case messages.Continue(_, position, after, held):
                 if watch.place is not Place.EXPECTED or not 0 <= position < len(watch.pattern):
-                    raise PeerError(f"{brief(message)} makes no sense for {brief(watch.pattern)}")
+                    raise PeerError(f"{type(message).__name__} makes no sense for {brief(watch.pattern)}")
                 watch.position, watch.after = position, after
                 self._monitors.move(watch, Place.HERE, self._factors(watch))
                 self._monitors.catch_up(watch, held, now)
@@ -257,7 +257,7 @@ class Delegating:
         step = watch.waiting
         is_met = isinstance(step, Filter) and step.matches(notification)
         if not is_met or (watch.after is not None and order_of(notification) <= watch.after):
-            raise PeerError(f"{brief(peer)} takes {brief(str(notification))} for {brief(watch.pattern)}, wrongly")
+            raise PeerError(f"{brief(peer)} takes {order_of(notification)[1]} for {brief(watch.pattern)}, wrongly")
         self._monitors.take(watch, (notification,), self._monitors.next_number())
 
     def lost(self, peer: str, now: int) -> None:

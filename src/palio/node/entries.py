@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from palio.codec.parts import UNREADABLE
 from palio.errors import DecodeError, brief
 
 VERSION = 1
@@ -73,7 +74,7 @@ def decode(data: bytes) -> Entry:
     begin = _LENGTH + int.from_bytes(data[:_LENGTH], "big")
     try:
         head = _decoder.decode(memoryview(data)[_LENGTH:begin])
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise DecodeError(f"no entry of a log: {brief(str(error))}") from error
     if head.version != VERSION:
         raise DecodeError(f"an entry of version {head.version}; known is {VERSION}")

@@ -256,6 +256,13 @@ class Logs:
         part = self._shares.get(log)
         return part is not None and number >= part.first
 
+    def is_sound(self) -> bool:
+        """Whether the entry in the making and the numbers of all logs agree; asked after a fault."""
+        frames_made = sum(len(entries.frame_places(each)) - 1 for each in self._frames)
+        return frames_made == self._count and all(
+            part.first + part.count == log.next for log, part in self._shares.items()
+        )
+
     def _bound(self, log: PartyLog) -> None:
         """What is too much falls out."""
         dropped = log.drop(log.bound())

@@ -143,7 +143,7 @@ class Neighbours:
                     for counting in self.compression.take(peer, each):
                         self._router.receive(peer, counting)
             case _:
-                raise PeerError(f"{brief(peer)} says what is no message: {brief(message)}")
+                raise PeerError(f"{brief(peer)} says what is no message here: {type(message).__name__}")
 
     def recall(self, peer: str, message: messages.Standing) -> None:
         """A neighbour said what it wants or offers in an earlier life of this server."""

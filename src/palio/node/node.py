@@ -8,11 +8,12 @@ from typing import Any
 import msgspec
 
 from palio.codec.frames import Options
-from palio.errors import CallerError, PalioError, PeerError, brief
+from palio.errors import CallerError, InternalError, PalioError, PeerError, brief
 from palio.link.ports import Down, LinkEvent, Received, Refused, Up
 from palio.model import Notification
 from palio.node import ports
 from palio.node.admission import NotAllowedError
+from palio.node.containment import Containment, critical
 from palio.node.delegation import Delegating
 from palio.node.holding import Holding, Unwritten
 from palio.node.hybrid import date_of
@@ -26,6 +27,7 @@ from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
     DeliverSequence,
+    Fault,
     Fetch,
     FromPeer,
     Input,
@@ -99,6 +101,7 @@ class Node:
         self.seen = Seen(settings.server)
         self.spreading = Spreading(self)
         self.holding = Holding()
+        self.containment = Containment(self)
         self._outputs: list[Output] = []
         self._at_once: list[Output] = []
         """What does not wait: it is for the driver alone."""
@@ -123,8 +126,20 @@ class Node:
         at which the node was made. A node that is made from records may begin earlier than they were written.
         """
         self._now = now
+        self._take_all(inputs)
+        with critical("the end of a turn"):
+            return self._finish(now)
+
+    def _take_all(self, inputs: Iterable[Input]) -> None:
+        """Take the inputs in their order; a fault concerns the one in which it happens."""
         for each in inputs:
-            self._take(each)
+            try:
+                self._take(each)
+            except Exception as error:  # noqa: BLE001 (whatever it is, it must not reach the other inputs)
+                self.containment.contain(each, error)
+
+    def _finish(self, now: int) -> list[Output]:
+        """Do what is due, and say what goes out because of all inputs of a turn."""
         self._happened(self.links.wake(now))
         for party in self.reading.overdue(now):
             self._has_news = self._is_pressing = True
@@ -186,7 +201,7 @@ class Node:
 
     def emit(self, output: Output) -> None:
         """Say something, when all that it may depend on is on disk; the driver's own business goes on at once."""
-        (self._at_once if isinstance(output, Fetch | Rest) else self._outputs).append(output)
+        (self._at_once if isinstance(output, Fetch | Rest | Fault) else self._outputs).append(output)
 
     def press(self) -> None:
         """Somebody waits until what has changed is on disk."""
@@ -274,6 +289,8 @@ class Node:
                 self.reading.reject(request.party, delivery, reason, self._now, lambda: self._outputs.append(answer))
                 return
             waits = self._perform(request)
+        except InternalError:
+            raise
         except PalioError as error:
             self._outputs.append(Reply(asker, request.number, error.with_traceback(None)))
             return
@@ -324,6 +341,10 @@ class Node:
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
         self._happened(events)
+
+    def lose(self, peer: str, reason: str) -> None:
+        """Give up a link because of a fault; one that is wanted begins anew."""
+        self._happened(self.links.lose(peer, self._now, reason))
 
     def _happened(self, events: Iterable[LinkEvent]) -> None:
         for event in events:
@@ -420,6 +441,10 @@ class Node:
 
         What may wait for more to tell does, unless it is pressing.
         """
+        with critical("telling the neighbours"):
+            self._tell(pressing=pressing)
+
+    def _tell(self, *, pressing: bool) -> None:
         self._has_news = False
         self.neighbours.survey()
         while cut := self.neighbours.membership.to_cut():
@@ -469,7 +494,8 @@ class Node:
         if to_parties:
             self._deliver(route.parties, notification, is_own=source is None)
         if route.met:
-            self._deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
+            with critical("the monitors of patterns"):
+                self._deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
         if self.monitors.has_elements:
             self._send_taken(passed, route.peers)
             return

@@ -369,6 +369,18 @@ class Outlook(Output, frozen=True):
     is_good: bool
 
 
+class Fault(Output, frozen=True, gc=False):
+    """A fault of the node itself: an input could not be handled, and its sender was told so."""
+
+    where: str
+    """The kind of input, or what was done for it."""
+    stack: str
+    """The class of the exception and the calls that led to it; no values, because they may hold content."""
+    party: str = ""
+    reading: int = 0
+    """The connection that reads a log and must be closed, if there is one: the party resumes with another one."""
+
+
 class LinkUp(Output, frozen=True, gc=False):
     """There is a link to a neighbour."""
 

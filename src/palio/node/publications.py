@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from palio.codec import frames, msgpack
 from palio.codec.frames import Options
-from palio.errors import PalioError, brief
+from palio.errors import CallerError, InternalError, PalioError, PeerError, brief
 from palio.model import Mode, Notification
 from palio.node.admission import FullDiskError, NoStoreError, NotAdvertisedError
+from palio.node.containment import BrokenNodeError, FaultError
 from palio.node.ports import AcceptedUpTo, PublishBlock, PublishWith, Reply
 
 if TYPE_CHECKING:
@@ -35,22 +36,23 @@ class Publications:
         if options.key is not None and not node.keys.is_new(party, options.key, node.now):
             return
         try:
-            message = node.publishing.accept(party, notification, node.now, options)
-        except PalioError:
-            if options.key is not None:
+            node.forward(node.publishing.accept(party, notification, node.now, options))
+        except Exception:
+            if options.key is not None:  # else a second attempt would count as done
                 node.keys.take_back(party, options.key)
             raise
-        node.forward(message)
 
     def take_with(self, given: PublishWith) -> None:
         """One with options."""
         number, packed, document = frames.published_with(given.content)
         mode = Mode.MEMORY
         try:
-            options = frames.options_of(packed)
+            options = frames.options_of(packed, self._node.settings.limits)
             mode = self._mode(options.mode or given.mode)
             notification = msgpack.decode(Notification, document, self._node.settings.limits)
             self.publish(given.party, notification, options)
+        except InternalError:
+            raise
         except PalioError as error:
             self._node.answer(Reply(given.party, number, error.with_traceback(None), given.source))
         if number:
@@ -65,8 +67,11 @@ class Publications:
         node.tell_first()
         done, elsewhere, rest = node.publishing.accept_block(block, node.now, is_logged=node.settings.log.everything)
         node.logs.deliver_block(done, node.now)
-        for message in elsewhere:
-            node.forward(message, to_parties=False)
+        for number, message in elsewhere:
+            try:
+                node.forward(message, to_parties=False)
+            except Exception as error:  # noqa: BLE001 (the others of the block are not concerned)
+                self._failed(block, number, error)
         for number, problem in done.refused:
             node.answer(Reply(block.party, number, problem, block.source))
         self._accept(block, done.last_number)
@@ -79,9 +84,30 @@ class Publications:
             last = max(last, number)
             try:
                 self.publish(block.party, msgpack.decode(Notification, body, self._node.settings.limits))
-            except PalioError as error:
+            except (CallerError, PeerError) as error:
                 self._node.answer(Reply(block.party, number, error.with_traceback(None), block.source))
+            except Exception as error:  # noqa: BLE001 (the others of the block are not concerned)
+                self._failed(block, number, error)
         self._accept(block, last)
+
+    def _failed(self, block: PublishBlock, number: int, error: Exception) -> None:
+        """A fault concerns one publication of a block."""
+        if isinstance(error, BrokenNodeError):
+            raise error
+        self._node.containment.report("publication", error)
+        self._node.answer(Reply(block.party, number, FaultError(), block.source))
+
+    def refuse(self, given: PublishBlock | PublishWith) -> None:
+        """A fault has kept all of this from being handled: each publication is refused."""
+        if isinstance(given, PublishBlock):
+            numbers = [number for number, _ in frames.publications_of(given.frames)]
+        else:
+            numbers = [frames.published_with(given.content)[0]]
+        for number in numbers:
+            self._node.answer(Reply(given.party, number, FaultError(), given.source))
+        last = max(numbers, default=0)
+        if last:
+            self._node.answer(AcceptedUpTo(given.party, last, Mode.MEMORY, given.source))
 
     def _accept(self, block: PublishBlock, last: int) -> None:
         if last:

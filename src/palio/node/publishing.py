@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from palio.codec import msgpack
-from palio.codec.frames import Options, trace_of
+from palio.codec.frames import Options, number_before, trace_of
 from palio.model import Notification
 from palio.model.envelope import Envelope, NotificationId
 from palio.node import admission
@@ -25,8 +25,8 @@ class Published(NamedTuple):
     """What becomes of a block."""
 
     done: Dispatched
-    elsewhere: list[Publish]
-    """What is wanted by others than parties of this server."""
+    elsewhere: list[tuple[int, Publish]]
+    """What is wanted by others than parties of this server, with the numbers that the publisher knows."""
     rest: PublishBlock | None
     """What was not handled."""
 
@@ -69,6 +69,7 @@ class Publishing:
         for other in done.others:
             notification = msgpack.decode(Notification, frames[other.offset : other.offset + other.size], self._limits)
             id = NotificationId(self._server, self._start, other.sequence)
-            elsewhere.append(Publish(notification.with_envelope(Envelope(id, date_of(other.published), party))))
+            made = Publish(notification.with_envelope(Envelope(id, date_of(other.published), party)))
+            elsewhere.append((number_before(frames, other.offset), made))
         left = frames[done.consumed :]
         return Published(done, elsewhere, msgspec.structs.replace(block, frames=left) if left else None)

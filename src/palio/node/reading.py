@@ -357,10 +357,11 @@ class Reading:
             raise CallerError(f"letters: there is no dead letter {unknown[0]}")
         if wish.action not in ("requeue", "discard"):
             raise CallerError(f"action: {brief(wish.action)} is neither requeue nor discard")
+        expiries = {each: _expiry(log.letters[each].frame) for each in wish.letters if log.letters[each].frame}
         for each in dict.fromkeys(wish.letters):
             letter = self._forget_letter(log, each)
             if wish.action == "requeue" and letter.frame:
-                expiry = _expiry(letter.frame)
+                expiry = expiries[each]
                 self._logs.redeliver(log, letter.frame, 0 if expiry is None else microseconds_of(expiry), now)
         self._logs.stirred[log] = None
 

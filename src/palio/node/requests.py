@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from palio.errors import CallerError
 from palio.model import Filter, Pattern
 from palio.node import admission, ports
+from palio.node.containment import critical
 from palio.node.keeping import Keeping
 
 if TYPE_CHECKING:
@@ -31,20 +33,20 @@ class Requests:
         match operation:
             case ports.Subscribe(wanted, wait):
                 self._subscribe(party, _plain(wanted))
-                self._keep(party)
+                self.keep(party)
                 return wait
             case ports.Unsubscribe(wanted, instead):
                 self._unsubscribe(party, _plain(wanted), [_plain(each) for each in instead])
-                self._keep(party)
+                self.keep(party)
             case ports.Advertise(advertisement, wait):
                 admission.check_constraints(advertisement, self._limits)
                 admission.check_room(len(router.profile(party).advertisements), self._most)
                 router.advertise(party, advertisement)
-                self._keep(party)
+                self.keep(party)
                 return wait
             case ports.Unadvertise(advertisement):
                 router.unadvertise(party, advertisement)
-                self._keep(party)
+                self.keep(party)
             case ports.Watch() | ports.Unwatch():
                 self._watch(party, operation)
             case ports.Leave():
@@ -61,7 +63,8 @@ class Requests:
         if isinstance(wanted, Filter):
             self._node.router.subscribe(party, wanted)
         else:
-            self._node.monitors.subscribe(party, wanted)
+            with critical("the monitors of patterns", CallerError):
+                self._node.monitors.subscribe(party, wanted)
 
     def _unsubscribe(self, party: str, wanted: Wanted, instead: Sequence[Wanted]) -> None:
         """All of it, or nothing if something that is wanted instead cannot be."""
@@ -74,7 +77,8 @@ class Requests:
         if isinstance(wanted, Filter):
             self._node.router.unsubscribe(party, wanted)
         else:
-            self._node.monitors.unsubscribe(party, wanted)
+            with critical("the monitors of patterns", CallerError):
+                self._node.monitors.unsubscribe(party, wanted)
         for each in instead:
             self._add(party, each)
 
@@ -103,7 +107,8 @@ class Requests:
         node.logs.end(party)
         node.router.board.log(party, is_logged=False)
 
-    def _keep(self, party: str) -> None:
+    def keep(self, party: str) -> None:
+        """Note what a party holds, if that is kept."""
         if self._keeping:
             self._keeping.party(self._node, party)
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from palio.errors import CallerError, brief
 from palio.link.session import LinkSettings
 from palio.model import Mode
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import DEFAULT_LIMITS, MOST_KEY_BYTES, MOST_NAME_BYTES, Limits
 from palio.node.logs import LogSettings
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
@@ -87,5 +87,9 @@ def check_settings(settings: NodeSettings) -> None:
         raise CallerError(f"architecture: {brief(settings.architecture)} is none of {names}")
     if not 0 <= settings.window <= MOST_WINDOW:
         raise CallerError(f"window: {brief(settings.window)} is not between 0 and {MOST_WINDOW:,} microseconds")
+    if settings.limits.key_bytes > MOST_KEY_BYTES:
+        raise CallerError(f"limits: key_bytes is {settings.limits.key_bytes:,}; it is {MOST_KEY_BYTES:,} at most")
+    if not 0 < len(settings.server.encode("utf-8", "replace")) <= MOST_NAME_BYTES:
+        raise CallerError(f"server: {brief(settings.server)} is no name of 1 to {MOST_NAME_BYTES:,} bytes")
     if settings.held_back < 1:
         raise CallerError(f"held_back: {brief(settings.held_back)}; it is 1 at least")

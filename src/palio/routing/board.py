@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from palio import _core
-from palio.errors import PalioError
+from palio.errors import CallerError, PalioError
 from palio.matching import FilterIndex
 from palio.model.envelope import NotificationId
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import DEFAULT_LIMITS, MOST_NAME_BYTES, Limits
 from palio.model.value import MAX_INTEGER
 
 MOST_BYTES = 16 << 20
@@ -98,6 +98,11 @@ class Board:
             self._unused.append(number)
             self._board.set_logged(number, False)
 
+    def held_by(self, party: str) -> int:
+        """How many filters a party holds."""
+        number = self._numbers.get(party)
+        return 0 if number is None else self._held[number]
+
     def log(self, party: str, *, is_logged: bool = True) -> None:
         """Whether deliveries to a party are logged."""
         (self._logged.add if is_logged else self._logged.discard)(party)
@@ -128,6 +133,8 @@ class Board:
         ``goes_on`` says that all of them are wanted elsewhere, too; ``is_logged`` that all are logged, and not only
         those for certain parties.
         """
+        if max(len(publisher), len(first.origin)) > MOST_NAME_BYTES:
+            raise CallerError(f"names have at most {MOST_NAME_BYTES:,} bytes; an envelope would not fit its frame")
         if limits is not self._limits:
             self._limits, self._words = limits, _words(limits)
         consumed, accepted, last, deliveries, others, refused, log, log_count = self._board.dispatch(

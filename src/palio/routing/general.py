@@ -140,6 +140,15 @@ class General(Router):
 
     # -- what is known of sources --------------------------------------------------------------------------------------
 
+    def is_sound(self, party: str) -> bool:
+        """Whether all tables agree about what a party holds."""
+        filters, advertisements = self.profile(party)
+        return (
+            super().is_sound(party)
+            and self._wanted[self.server].is_held_by_party(party, filters)
+            and self._offered[self.server].is_held_by_party(party, advertisements)
+        )
+
     def _begin(self, filter: Filter, party: str) -> None:
         super()._begin(filter, party)
         self._wanted[self.server].add_party(filter, party)

@@ -200,6 +200,22 @@ class Router(ABC):
         for advertisement in profile.advertisements:
             self.advertise(party, advertisement)
 
+    def is_sound(self, party: str) -> bool:
+        """Whether all tables agree about what a party holds; asked after a fault, so it looks at everything."""
+        filters, advertisements = self.profile(party)
+        return (
+            self.subscriptions.is_held_by_party(party, filters)
+            and self.advertisements.is_held_by_party(party, advertisements)
+            and len(self._index) == len(self._slots) == len(self._targets) == len(self.subscriptions)
+            and all(filter in self._slots for filter in self.subscriptions)
+            and all(self._is_aimed_at(filter, party) for filter in filters)
+            and self.board.held_by(party) == (len(filters) if party != MONITORS else 0)
+        )
+
+    def _is_aimed_at(self, filter: Filter, party: str) -> bool:
+        target = self._targets.get(self._slots[filter])
+        return target == party or (isinstance(target, Holders) and party in target.parties)
+
     def _begin(self, filter: Filter, party: str) -> None:
         """A party holds a filter."""
         self._enter(filter, self.subscriptions.add_party(filter, party))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import count
 from typing import Generic, NamedTuple
 
@@ -94,6 +94,12 @@ class Table(Generic[E]):
     def held_by(self, peer: str) -> Mapping[E, None]:
         """What a neighbour holds, in the order in which it came; to be looked at only."""
         return self._by_peer.get(peer, {})
+
+    def is_held_by_party(self, party: str, elements: Collection[E]) -> bool:
+        """Whether a party holds these elements and no others."""
+        return sum(party in row.parties for row in self._rows.values()) == len(elements) and all(
+            each in self._rows and party in self._rows[each].parties for each in elements
+        )
 
     def told_to(self, peer: str) -> tuple[E, ...]:
         """What a neighbour was told and not told to forget."""

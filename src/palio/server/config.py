@@ -17,7 +17,7 @@ import msgspec
 from palio.errors import CallerError, PalioError, brief
 from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import DEFAULT_LIMITS, MOST_KEY_BYTES, Limits
 from palio.node.settings import MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
@@ -382,6 +382,8 @@ def _check(config: Config) -> None:
         limits = config.model_limits
     except CallerError as error:
         raise ConfigError(f"limits: {error}") from error
+    if limits.key_bytes > MOST_KEY_BYTES:
+        raise ConfigError(f"limits.key_bytes: {limits.key_bytes:,} is too large; the maximum is {MOST_KEY_BYTES:,}")
     if config.connections.frame_bytes < limits.document_bytes:
         raise ConfigError(
             f"connections.frame_bytes: {config.connections.frame_bytes:,} is less than limits.document_bytes, "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 from palio import _core
 from palio.codec import control, frames
 from palio.codec.control import Ask, Goodbye, Hello, Ping, Pong
+from palio.codec.parts import instant
 from palio.errors import DecodeError, PeerError
 from palio.link import wire
 from palio.model import Advertisement, Filter, Mode, Pattern
@@ -168,6 +169,9 @@ class Connection(asyncio.Protocol):
             self.close(error.code, str(error))
         except PeerError as error:
             self.close(Code.FRAME, str(error))
+        except Exception as error:  # noqa: BLE001 (a fault of ours concerns this connection, and no other one)
+            self._server.fault("connection", error)
+            self.fail()
         if is_bad and self._most_bytes() > most and not self.is_closing:
             self._read(data[consumed:])  # it has come together with the welcome, after which frames may be longer
             return
@@ -283,10 +287,12 @@ class Connection(asyncio.Protocol):
         _check_number(asked.number)
         match asked:
             case control.Replay(_, first, since, last):
-                if since is not None and since.tzinfo is None:
-                    self.refuse(asked.number, Code.INVALID, "since: a time without a zone")
+                try:
+                    begin = None if since is None else instant(since, "since")
+                except DecodeError as error:
+                    self.refuse(asked.number, Code.INVALID, str(error))
                     return
-                operation: ports.Operation = ports.Replay(first, since, last)
+                operation: ports.Operation = ports.Replay(first, begin, last)
             case control.Reject(_, delivery, reason):
                 operation = ports.Reject(delivery, reason[:_MOST_REASON])
             case control.Letters(_, action, letters):
@@ -423,6 +429,14 @@ class Connection(asyncio.Protocol):
             return
         if self.is_held_up:
             self._transport.resume_reading()
+
+    def fail(self) -> None:
+        """End it because of a fault of the server."""
+        try:
+            self.close(Code.INTERNAL, "a fault of the server, which is described in its log")
+        except Exception as error:  # noqa: BLE001 (not even that can be said)
+            self._server.fault("closing", error)
+            self.abort()
 
     def give_up(self, waiting: int) -> None:
         """It takes nothing, and others wait for it."""

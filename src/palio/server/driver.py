@@ -17,6 +17,7 @@ import msgspec
 
 from palio.codec import control, frames
 from palio.codec.control import Answer, Sequence
+from palio.errors import stack_of
 from palio.link import wire
 from palio.link.frames import Data, Frame
 from palio.node.node import Node
@@ -26,11 +27,13 @@ from palio.node.ports import (
     Deliver,
     DeliverBlock,
     DeliverSequence,
+    Fault,
     Fetch,
     Input,
     LinkDown,
     LinkRefused,
     LinkUp,
+    Lost,
     Operation,
     Outlook,
     Output,
@@ -82,6 +85,9 @@ class Connected(Protocol):
     def flush(self) -> None:
         """Write all that was put."""
 
+    def fail(self) -> None:
+        """End it because of a fault of the server."""
+
     def fall_behind(self) -> None:
         """Read nothing more: what came before is not handled yet."""
 
@@ -101,7 +107,7 @@ class Driver:
         node: Node,
         counts: Counts,
         events: Callable[[LinkUp | LinkDown | LinkRefused], None],
-        failed: Callable[[Exception], None],
+        failed: Callable[[Fault], None],
         history_bytes: int = 0,
     ) -> None:
         self.node = node
@@ -126,6 +132,8 @@ class Driver:
         self._is_alone = True
         """Whether nothing else came when something was handled last."""
         self._is_held = False
+        self.broken: Callable[[Exception], None] = lambda _: None
+        """Told when nothing is handled any more, because the state of the node may be wrong."""
         self.congested: Callable[[bool], None] = lambda _: None
         """Told when too much waits for a neighbour, and when it does no longer."""
         self._is_congested = False
@@ -202,14 +210,27 @@ class Driver:
     def _turn(self) -> None:
         if self._is_finished:
             return
+        try:
+            self._do_turn()
+        except Exception as error:  # noqa: BLE001 (neither an input nor an output is to blame)
+            self._break(error)
+
+    def _flush(self) -> None:
+        dirty, self._dirty = self._dirty, {}
+        for connection in dirty:
+            try:
+                connection.flush()
+            except Exception as error:  # noqa: BLE001 (it concerns one connection)
+                self._failed(Fault("flush", stack_of(error)))
+                connection.fail()
+
+    def _do_turn(self) -> None:
         began = time.perf_counter()
         self.turns += 1
         inbox, self._inbox = self._inbox, []
         self._handle_all(inbox)
         self._look_at_links()
-        dirty, self._dirty = self._dirty, {}
-        for connection in dirty:
-            connection.flush()
+        self._flush()
         if self.history is not None:
             self._note(self.history)
         self._set_alarm()
@@ -265,16 +286,52 @@ class Driver:
 
     def _handle(self, batch: list[Input]) -> None:
         first, now = self.node.publishing.count, self.now
+        if self._is_finished:
+            return
         try:
             outputs = self.node.handle(batch, now)
-            for output in outputs:
+        except Exception as error:  # noqa: BLE001 (the node contains what it can; its state may be wrong now)
+            self._break(error)
+            return
+        for output in outputs:
+            try:
                 self._take(output)
-            if self.history is not None:
-                losses, self._losses = tuple(self._losses), []
-                self._unnoted.append((now, first, self.node.publishing.count, batch, outputs, losses))
-        except Exception as error:  # noqa: BLE001 (a fault of ours must not stop the service for all)
-            self._failed(error)
+            except Exception as error:  # noqa: BLE001 (it concerns one output, and all others are due)
+                self._not_taken(output, error)
+        if self.history is not None:
+            losses, self._losses = tuple(self._losses), []
+            self._unnoted.append((now, first, self.node.publishing.count, batch, outputs, losses))
         self._publishing.clear()
+
+    def _break(self, error: Exception) -> None:
+        """Handle nothing any more, and acknowledge nothing: the state of the node may be wrong."""
+        self._is_finished = True
+        self._rests.clear()
+        self.broken(error)
+
+    def _not_taken(self, output: Output, error: Exception) -> None:
+        """A fault concerns one output. Whoever would miss it without noticing is disconnected."""
+        self._failed(Fault(type(output).__name__, stack_of(error)))
+        match output:
+            case Persist() | Fetch() | Rest():
+                self._break(error)  # what depends on it would wait for ever
+            case Send(peer):
+                self.give(Lost(peer))  # else the same frame would be tried again and again
+            case Deliver(parties, _, _, readings):
+                for party, reading in zip(parties, readings or repeat(0), strict=False):
+                    self._end(party, reading)
+            case DeliverBlock(party, _, _, _, reading) | DeliverSequence(party, _, _, _, reading):
+                self._end(party, reading)
+            case Position(party, reading) | Acknowledged(party, reading):
+                self._end(party, reading)
+            case AcceptedUpTo(party) | Reply(party) | Outlook(party):
+                self._end(party, 0)
+
+    def _end(self, party: str, reading: int) -> None:
+        """End the connection of a party; of a durable one only if it reads its log."""
+        connection = self.parties.get(party)
+        if connection is not None and reading in (0, connection.serial):
+            connection.fail()
 
     def _note(self, history: History) -> None:
         """Keep what was done; nobody waits for that, so it comes behind all that is written."""
@@ -332,15 +389,8 @@ class Driver:
 
     def _take_other(self, output: Output) -> None:
         match output:
-            case Reply(_, 0, None):
-                pass  # nobody wants to hear of it
-            case Reply(party, number, problem, source):
-                serial, number = divmod(number, _NUMBERS)
-                answer = Answer(number)
-                if problem is not None:
-                    answer = Answer(number, code_of(problem).value, str(problem).partition("\n")[0])
-                    self._counts.refused(answer.code)
-                self._put(self._connection(party, serial or source), control.encode(answer))
+            case Reply():
+                self._reply(output)
             case DeliverSequence(party, pattern, notifications, _, reading):
                 told = tuple(control.enveloped(each) for each in notifications)
                 self._deliver(party, control.encode(Sequence(control.document(pattern)[1], told)), 1, output, reading)
@@ -357,8 +407,25 @@ class Driver:
             case Outlook(party, subject, is_good):
                 kind, document = control.document(subject)
                 self._put(self.parties.get(party), control.encode(control.Outlook(kind, document, is_good)))
+            case Fault():
+                self._take_fault(output)
             case LinkUp() | LinkDown() | LinkRefused():
                 self._events(output)
+
+    def _reply(self, reply: Reply) -> None:
+        if not reply.number and reply.problem is None:
+            return  # nobody wants to hear of it
+        serial, number = divmod(reply.number, _NUMBERS)
+        answer = Answer(number)
+        if reply.problem is not None:
+            answer = Answer(number, code_of(reply.problem).value, str(reply.problem).partition("\n")[0])
+            self._counts.refused(answer.code)
+        self._put(self._connection(reply.party, serial or reply.source), control.encode(answer))
+
+    def _take_fault(self, fault: Fault) -> None:
+        self._failed(fault)
+        if fault.reading:
+            self._end(fault.party, fault.reading)
 
     def _connection(self, party: str, serial: int) -> Connected | None:
         """The connection of a party, if it is still the one that was meant."""

@@ -252,7 +252,11 @@ class Peers:
         while True:
             await free.wait()
             began = self._server.loop.time()
-            reason = await self._connect(peer)
+            try:
+                reason = await self._connect(peer)
+            except Exception as error:  # noqa: BLE001 (else the peer would never be dialed again)
+                self._server.fault("dialing", error)
+                reason = "a fault of this server, which is described in its log"
             delay = next_delay(delay, self._server.loop.time() - began)
             pause = delay * _random.uniform(0.5, 1.0)
             self.note(peer.name, reason)

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from palio.errors import InternalError, PalioError
+from palio.errors import InternalError, PalioError, stack_of
 from palio.server.config import Config, ConfigError, load_config
 from palio.server.peers import encryption, outgoing_encryption
 from palio.server.server import Server
@@ -51,6 +51,19 @@ def _readable(key: str) -> Iterator[None]:
         raise ConfigError(f"{key}: certificates or keys cannot be used: {error}") from error
 
 
+def without_content(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A step of logging: of an exception only its class and the calls are shown, because values may hold content.
+
+    >>> without_content(None, "error", {"event": "x", "exc_info": ValueError("secret")})
+    {'event': 'x', 'stack': 'ValueError'}
+    """
+    given = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if given is True else given[1] if isinstance(given, tuple) else given
+    if isinstance(error, BaseException):
+        event["stack"] = stack_of(error)
+    return event
+
+
 def start_logs(config: Config) -> Any:
     """Logs go to the standard error, one line each."""
     is_json = config.log.format == "json"
@@ -59,7 +72,7 @@ def start_logs(config: Config) -> Any:
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            *([structlog.processors.format_exc_info] if is_json else []),
+            without_content,
             structlog.processors.JSONRenderer()
             if is_json
             else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
@@ -102,6 +115,7 @@ class Process:
 
             self._http = HttpPort(self._server, config.http)
             self._http.start()
+        loop.set_exception_handler(self._unexpected)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
@@ -113,7 +127,7 @@ class Process:
             await self._http.stop()
         self._log.info("stopped")
         if self._server.failed.is_set():
-            raise InternalError("the server has stopped, because its store cannot be written")
+            raise InternalError(f"the server has stopped, because {self._server.failure}")
 
     async def _told_to_stop(self) -> None:
         """By somebody, or because it cannot go on."""
@@ -121,6 +135,14 @@ class Process:
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for each in ways:
             each.cancel()
+
+    def _unexpected(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error in a callback or a task that is caught nowhere: what the loop would print may hold content."""
+        error = context.get("exception")
+        if isinstance(error, Exception):
+            self._server.fault("loop", error)
+        else:
+            self._log.error("loop", problem=str(context.get("message", ""))[:200])
 
     def _announce(self) -> None:
         config = self._config

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from palio.codec import control, msgpack
+from palio.codec.parts import UNREADABLE
 from palio.errors import CallerError, brief
 from palio.model import Limits
 from palio.node.admission import NotAllowedError
@@ -48,6 +49,8 @@ MOST_BYTES = 16 << 20
 Document = dict[str, Any]
 Answering = Callable[[Document], Any]
 """What a server itself has to say, as a document."""
+_Done = Callable[[Callable[[], Document]], None]
+"""Takes what makes the answer to a party: if that fails, the party is told so."""
 _FORMS: dict[str, Any] = {"network": list[Document], "explain": list[AccountDocument]}
 """What the answers of servers have to be."""
 
@@ -138,10 +141,17 @@ class Queries:
         elif self._asked[connection] >= MOST_ASKED:
             connection.refuse(query.number, Code.LIMIT, f"{MOST_ASKED} questions are not answered yet; wait for one")
         else:
-            try:
-                subject(connection, query)
-            except CallerError as error:
-                connection.refuse(query.number, code_of(error), str(error).partition("\n")[0])
+            self._guard(connection, query.number, partial(subject, connection, query))
+
+    def _guard(self, connection: Connection, number: int, work: Callable[[], None]) -> None:
+        """Work for a question; whoever has asked is told if it fails, and its connection goes on."""
+        try:
+            work()
+        except CallerError as error:
+            connection.refuse(number, code_of(error), str(error).partition("\n")[0])
+        except Exception as error:  # noqa: BLE001 (a fault of ours concerns this question alone)
+            self._server.fault("query", error)
+            connection.refuse(number, Code.INTERNAL, "a fault of the server, which is described in its log")
 
     def _check_admin(self, connection: Connection) -> None:
         if not self._server.config.is_admin(connection.name):
@@ -165,7 +175,11 @@ class Queries:
     def _network(self, connection: Connection, query: control.Query) -> None:
         (seconds,) = _take_arguments(query, "seconds")
         question = {"watcher": self._watcher(connection)}
-        self._ask_all(connection, query.number, seconds, partial(self._spread, "network", question))
+
+        def begin(given: float, done: _Done) -> None:
+            self._spread("network", question, given, lambda document: done(lambda: document))
+
+        self._ask_all(connection, query.number, seconds, begin)
 
     def _explain(self, connection: Connection, query: control.Query) -> None:
         """Ask all servers what they know of a notification; and, when it is known what it is, what a party wants."""
@@ -175,19 +189,19 @@ class Queries:
         asked = read_question({"id": given_id, "party": party}, self._limits)
         question = {"id": str(asked.id), "party": asked.party}
 
-        def begin(given: float, done: Callable[[Document], None]) -> None:
+        def begin(given: float, done: _Done) -> None:
             end = self._server.loop.time() + given
 
             def found(first: Document) -> None:
                 content = content_of(first["servers"], self._limits)
                 if content is None or asked.party is None:
-                    done(explain(str(asked.id), asked.party, content, first))
+                    done(lambda: explain(str(asked.id), asked.party, content, first))
                     return
                 self._spread(
                     "explain",
                     {**question, "notification": msgpack.encode(content)},
                     max(end - self._server.loop.time(), _LEAST_SECONDS),
-                    lambda second: done(explain(str(asked.id), asked.party, content, second)),
+                    lambda second: done(lambda: explain(str(asked.id), asked.party, content, second)),
                 )
 
             self._spread("explain", question, given / 2 if asked.party is not None else given, found)
@@ -218,19 +232,26 @@ class Queries:
         connection: Connection,
         number: int,
         seconds: object,
-        begin: Callable[[float, Callable[[Document], None]], None],
+        begin: Callable[[float, _Done], None],
     ) -> None:
         """Answer a party when a question has gone round."""
         given = _checked_seconds(seconds)
         self._asked[connection] += 1
 
-        def done(document: Document) -> None:
-            self._asked[connection] -= 1
-            if not self._asked[connection]:
-                del self._asked[connection]
-            connection.say(control.Result(number, document))
+        def done(make: Callable[[], Document]) -> None:
+            self._answered(connection)
+            self._guard(connection, number, lambda: connection.say(control.Result(number, make())))
 
-        begin(given, done)
+        try:
+            begin(given, done)
+        except BaseException:
+            self._answered(connection)
+            raise
+
+    def _answered(self, connection: Connection) -> None:
+        self._asked[connection] -= 1
+        if self._asked[connection] <= 0:
+            del self._asked[connection]
 
     # -- how questions get round ---------------------------------------------------------------------------------------
 
@@ -305,8 +326,11 @@ class Queries:
                 query.subject, query.arguments, seconds, connection,
                 lambda document: connection.say(control.Result(query.number, document)),
             )  # fmt: skip
-        except CallerError as error:
-            silent = {self._server.config.server: str(error).partition("\n")[0]}
+        except Exception as error:  # noqa: BLE001 (a fault of ours concerns this question alone)
+            if not isinstance(error, CallerError):
+                self._server.fault("query", error)
+            reason = str(error).partition("\n")[0] if isinstance(error, CallerError) else "a fault of that server"
+            silent = {self._server.config.server: reason}
             connection.say(control.Result(query.number, {"servers": [], "silent": silent, "left_out": 0}))
 
     def answered(self, connection: Connection, result: control.Result) -> None:
@@ -317,7 +341,7 @@ class Queries:
         del self._waves[result.number], wave.waiting[result.number]
         try:
             wave.take(msgspec.to_builtins(msgspec.convert(result.document, _Answer)))
-        except msgspec.ValidationError:
+        except (*UNREADABLE, TypeError):
             wave.silent[connection.name] = "its answer cannot be read"
         if not wave.waiting:
             wave.finish()

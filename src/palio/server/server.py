@@ -11,12 +11,13 @@ import structlog
 
 from palio.codec import control
 from palio.codec.control import VERSION, Hello
-from palio.errors import PalioError, brief
+from palio.errors import PalioError, brief, stack_of
 from palio.model import Mode
+from palio.model.limits import MOST_NAME_BYTES
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
-from palio.node.ports import LinkDown, LinkRefused, LinkUp
+from palio.node.ports import Fault, LinkDown, LinkRefused, LinkUp
 from palio.server.archiving import Archiving
 from palio.server.backlog import Backlog
 from palio.server.config import Config, Peer
@@ -30,7 +31,6 @@ from palio.server.queries import Queries
 from palio.server.storage import Storage
 from palio.server.store_config import log_settings, mode_of
 
-_MOST_NAME_BYTES = 1_024
 _ROUND_SECONDS = 0.25
 """How often the server looks whether connections are silent, and how late its loop is."""
 _MOST_SAID = 10
@@ -83,6 +83,7 @@ class Server:
         self.counts = Counts()
         self.driver = Driver(node, self.counts, self._link_event, self._failed, config.history_bytes)
         self.driver.storage = self.storage
+        self.driver.broken = self._broken
         self.backlog = Backlog(config.connections.waiting_bytes, config.slow.seconds, self.driver)
         self.driver.congested = self.backlog.links
         self.driver.delayed = self.backlog.disk
@@ -101,12 +102,16 @@ class Server:
         self._look_due = 0.0
         self._said = 0
         """Closed connections in this round: whoever connects in vain again and again must not fill the log."""
+        self._faults_said = 0
+        """Faults in this round, likewise."""
         self._gone: dict[str, float] = {}
         """Parties that are not here, and since when."""
         self._all_gone = asyncio.Event()
         self.is_ready = self._is_stopping = False
         self.failed = asyncio.Event()
-        """Set when the server has to stop, because it cannot write any more."""
+        """Set when the server has to stop, because it cannot write any more, or its state may be wrong."""
+        self.failure = ""
+        """Why."""
         self.archiving: Archiving | None = None
         if self.storage is not None:
             self._begin_storage(self.storage)
@@ -134,11 +139,10 @@ class Server:
 
     def _storage_failed(self, error: PalioError) -> None:
         """Nothing is acknowledged any more; who starts it again finds what was."""
-        self.is_ready = False
         self._log.critical(
             "store-failed", error=str(error), advice="the server stops; mend the disk and start it again"
         )
-        self.failed.set()
+        self._give_up("its store cannot be written")
 
     async def start(self) -> None:
         """Listen."""
@@ -218,7 +222,7 @@ class Server:
         """Let somebody in, or not."""
         if VERSION not in hello.versions:
             raise RefusedError(Code.VERSION, f"this server speaks version {VERSION} of the protocol")
-        if hello.role not in ("party", "server") or not 0 < len(hello.name.encode()) <= _MOST_NAME_BYTES:
+        if hello.role not in ("party", "server") or not 0 < len(hello.name.encode()) <= MOST_NAME_BYTES:
             raise RefusedError(Code.NAME, "a hello has the role party or server, and a name of 1 to 1,024 bytes")
         if hello.role == "server" and hello.name == self.config.server:
             raise RefusedError(Code.NAME, "that is the name of this server")
@@ -241,6 +245,9 @@ class Server:
                 self._let_in(connection)
         except RefusedError as error:
             connection.close(error.code, str(error))
+        except Exception as error:  # noqa: BLE001 (else the connection would wait for ever)
+            self.fault("admission", error)
+            connection.fail()
 
     def _let_in(self, connection: Connection) -> None:
         name = connection.name
@@ -334,12 +341,20 @@ class Server:
         self._round = self.loop.call_at(self._round_due, self._go_round)
 
     def _go_round(self) -> None:
-        now = self.loop.time()
+        try:
+            self._look_round(self.loop.time())
+        except Exception as error:  # noqa: BLE001 (the next round has to come)
+            self.fault("round", error)
+        self._plan_round()
+
+    def _look_round(self, now: float) -> None:
         self.counts.latest_lag = now - self._round_due
         self.counts.lag = max(self.counts.lag, self.counts.latest_lag)
         if self._said > _MOST_SAID:
             self._log.warning("connections-closed", more=self._said - _MOST_SAID)
-        self._said = 0
+        if self._faults_said > _MOST_SAID:
+            self._log.critical("faults", more=self._faults_said - _MOST_SAID)
+        self._said = self._faults_said = 0
         if now >= self._look_due:
             self._look_due = now + self.config.connections.ping_seconds / 8
             self._look_after_connections(now)
@@ -350,7 +365,6 @@ class Server:
         for party in [party for party, since in self._gone.items() if since < forget]:
             del self._gone[party]
             self._forget(party)
-        self._plan_round()
 
     def _look_after_connections(self, now: float) -> None:
         seconds = self.config.connections.ping_seconds
@@ -387,9 +401,28 @@ class Server:
                 self.peers.refused(peer, reason)
                 self._log.warning("link-refused", peer=peer, reason=reason)
 
-    def _failed(self, error: Exception) -> None:
+    def fault(self, where: str, error: Exception) -> None:
+        """A fault of the server that concerns one connection, or one question."""
+        self._failed(Fault(where, stack_of(error)))
+
+    def _failed(self, fault: Fault) -> None:
         self.counts.faults += 1
-        self._log.critical("fault", error=str(error), exc_info=error)
+        self._faults_said += 1
+        if self._faults_said <= _MOST_SAID:
+            self._log.critical("fault", where=fault.where, stack=fault.stack)
+
+    def _broken(self, error: Exception) -> None:
+        """The state of the node may be wrong: nothing is acknowledged any more, and the server stops."""
+        self.counts.faults += 1
+        self._log.critical(
+            "broken", stack=stack_of(error), advice="the server stops, because its state may be wrong; start it again"
+        )
+        self._give_up("its state may be wrong after a fault")
+
+    def _give_up(self, reason: str) -> None:
+        self.is_ready = False
+        self.failure = self.failure or reason
+        self.failed.set()
 
     # -- what changes while it runs ------------------------------------------------------------------------------------
 

@@ -75,9 +75,9 @@ class Storage:
     def persist(self, wish: Persist) -> None:
         """Write something."""
         assert self._committer is not None
+        encoded = [records.encode(each) for each in wish.records]
         self._submitted = wish.token
         self._settled.clear()
-        encoded = [records.encode(each) for each in wish.records]
         self._committer.submit(Batch(encoded, wish.entries, wish.trim, wish.is_pressing), wish.token)
 
     def fetch(self, wish: Fetch) -> None:

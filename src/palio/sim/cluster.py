@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from palio.errors import InternalError
 from palio.link.frames import Data, Frame
 from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.node.journal import Record
@@ -18,6 +19,7 @@ from palio.node.ports import (
     Acknowledged,
     Deliver,
     DeliverSequence,
+    Fault,
     Fetch,
     Fetched,
     FromPeer,
@@ -176,10 +178,23 @@ class Cluster:
                 self._tell_reader(server, output)
             case Outlook(party, subject, is_good):
                 self.outlooks[party, subject] = is_good
+            case _:
+                self._note(server, output)
+
+    def _note(self, server: str, output: Output) -> None:
+        """What is told to those who have asked, and to operators."""
+        now = self.scheduler.now
+        match output:
             case Reply():
                 self.answers.append(Answer(now, server, output))
             case LinkUp() | LinkDown() | LinkRefused():
                 self.links.append((now, server, output))
+            case Fault():
+                self._failed(server, output)
+
+    def _failed(self, server: str, fault: Fault) -> None:
+        """A node has contained a fault; here that is an error, because nobody has put it there."""
+        raise InternalError(f"{server} has failed: {fault.stack}")
 
     def _written(self, server: str, node: Node, persisted: Persisted) -> None:
         if self.nodes.get(server) is node:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palio.model import Notification, Pattern
+from palio.node.containment import BrokenNodeError, Containment
 from palio.node.journal import Record
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import Input, Leave, Output, Persist, Request, Subscribe, Unsubscribe
@@ -37,6 +38,19 @@ class Entry(NamedTuple):
     events: tuple[Arrived | Wanted, ...]
 
 
+class InjectedError(Exception):
+    """A fault that was put into a node."""
+
+
+class _InjectedOnly(Containment):
+    """Contains the faults that were put into a node; any other is a bug that a run has to find."""
+
+    def contain(self, given: Input, error: Exception) -> None:
+        if not isinstance(error, InjectedError | BrokenNodeError):
+            raise error
+        super().contain(given, error)
+
+
 class LoggedNode(Node):
     """A node with a log. If it is durable, the log is on its disk, and is as complete as all that is there."""
 
@@ -47,6 +61,7 @@ class LoggedNode(Node):
         self._next = max([key[1] + 1 for key, _ in records if key[0] == "log"], default=0)  # type: ignore[operator]
         self._events: list[Arrived | Wanted] = []
         super().__init__(settings, records, now, *given)
+        self.containment = _InjectedOnly(self)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
         """As always; and write down what matters to monitors."""

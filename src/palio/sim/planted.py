@@ -11,6 +11,7 @@ from palio.sim import (
     delegation_bugs,
     disk_bugs,
     durability_bugs,
+    fault_bugs,
     gateway_bugs,
     graph_bugs,
     link_bugs,
@@ -35,6 +36,7 @@ _MODULES = (
     delegation_bugs,
     merging_bugs,
     durability_bugs,
+    fault_bugs,
 )
 PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
 """By name."""

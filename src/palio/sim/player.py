@@ -15,12 +15,15 @@ from palio.link.states import State
 from palio.model import Advertisement, Filter, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 from palio.node import ports
+from palio.node.containment import FaultError
 from palio.node.logs import LogSettings
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep, MarkSettings
 from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.sim.durable import Durable
+from palio.sim.fault_stories import hostile
+from palio.sim.faulty import FaultyNode, is_poisoned
 from palio.sim.history import History, Step
 from palio.sim.hybrid import architecture_of, are_joined, gateway
 from palio.sim.readers import KEEP
@@ -61,6 +64,8 @@ class Player:
         self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died_by_itself)
         self.cluster.in_blocks = history.seed % 2 == 1
         self.durable = Durable(self, history.logs) if history.logs is not None else None
+        if any(is_poisoned(step.text) for step in history.steps):
+            self.cluster.make_node = FaultyNode
         """Durable parties, if there are others besides."""
         self.parties: dict[str, PartyRecord] = {}
         self.epochs: list[Epoch] = [Epoch(0)]
@@ -82,6 +87,8 @@ class Player:
         self._linked: set[tuple[str, str]] = set()
         """The links that were there at the last rest."""
         self._seen_answers = 0
+        self._failed: list[NotificationId] = []
+        """Publications that were refused because of a fault."""
         for server in history.servers:
             self._start(server)
 
@@ -273,6 +280,10 @@ class Player:
             if each.id is not None:
                 self.give_up_on(each.id, node.publishing.count)
             del self.unanswered[key]
+        for id in [id for id in self._failed if id.origin == server]:  # refused at once, and perhaps never written
+            self._failed.remove(id)
+            self.uncertain.discard(id)
+            self.give_up_on(id, node.publishing.count)
 
     def give_up_on(self, id: NotificationId, count: int) -> None:
         """A publication may have been lost with its server, which goes on with a number, perhaps with this one."""
@@ -358,6 +369,8 @@ class Player:
         before = party.changes[-1]
         self.epoch.is_busy |= step.do in OPERATIONS and step.do != "publish"
         match operation:
+            case ports.Subscribe() if is_poisoned(step.text):
+                pass  # it will fail
             case ports.Publish():
                 id = self._published_by(key, step, operation)
             case ports.Subscribe(filter):
@@ -417,13 +430,32 @@ class Player:
         """Note answers."""
         for answer in self.cluster.answers[self._seen_answers :]:
             asked = self.unanswered.pop((answer.reply.party, answer.reply.number), None)
+            if asked is not None:
+                self._judge_fault(asked, answer.reply.problem)
             if asked is not None and self.durable is not None:
                 self.durable.answered((answer.reply.party, answer.reply.number), asked.step, answer.reply.problem)
             if asked is not None and asked.step.do == "subscribe" and asked.step.spread:
                 self.parties[asked.step.party].spread.append((self.moment, asked.moment))
         self._seen_answers = len(self.cluster.answers)
+        while self.cluster.failed_links:  # the server may have died before it could say so
+            self._given_up(Step(0, "give-up", self.cluster.failed_links.pop()))
         if self.durable is not None:
             self.durable.look()
+
+    def _judge_fault(self, asked: Asked, problem: Exception | None) -> None:
+        """Only a party that makes its server fail hears of a fault, and what fails is never accepted.
+
+        What was refused because of a fault may have been delivered to some.
+        """
+        step, is_fault = asked.step, isinstance(problem, FaultError)
+        if is_fault and asked.id is not None:
+            self.uncertain.add(asked.id)
+            self._failed.append(asked.id)
+        if is_fault and step.party != hostile(step.server):
+            self.problems.append(f"{step} was refused because of a fault that concerns another party")
+        must_fail = is_poisoned(step.text) and (step.do == "subscribe" or '"accept"' in step.text)
+        if must_fail and not is_fault:
+            self.problems.append(f"{step} was accepted though it failed")
 
     def _retry_links(self) -> None:
         """As drivers do after a while, ask once more for links that were refused."""
@@ -432,9 +464,8 @@ class Player:
                 if node.links.status(peer).state is State.REFUSED:
                     self.cluster.give(server, [ports.Connect(peer, Role(wish.role), wish.latency)])
 
-    def _settle(self) -> None:
-        """Everything heals and comes to rest."""
-        self.cluster.heal()
+    def _come_to_rest(self) -> None:
+        """All servers are there, and handle all that there is."""
         for server in self.history.servers:
             self._restart(server)
         if self.durable is not None:
@@ -444,12 +475,20 @@ class Player:
                 raise InternalError("the network does not come to rest")
             if not is_last:
                 self._retry_links()
+
+    def _settle(self) -> None:
+        """Everything heals and comes to rest."""
+        self.cluster.heal()
+        self._come_to_rest()
+        while len(self.cluster.nodes) < len(self.history.servers):  # one has died of what had waited for it
+            self._come_to_rest()
         self._look()
         for server, node in self.cluster.nodes.items():  # a server that died may have forgotten its last wish
             self._wishes[server] = {peer: Role(wish.role) for peer, wish in node.links.wishes.items()}
-        before, self._linked = self._linked, {
-            (server, peer) for server, node in self.cluster.nodes.items() for peer in node.links.peers
-        }
+        before, self._linked = (
+            self._linked,
+            {(server, peer) for server, node in self.cluster.nodes.items() for peer in node.links.peers},
+        )
         self.epoch.is_disturbed |= not self._linked <= before  # a restart may have allowed a link again, for example
         self.epoch.end = self.moment
         fresh = Epoch(self.moment)

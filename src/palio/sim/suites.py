@@ -8,6 +8,7 @@ from typing import NamedTuple
 from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.durability_stories import DURABLE_FAULTS, generate_durability
+from palio.sim.fault_stories import FAULTY, generate_faults
 from palio.sim.generate import FAULTS, GRAPHS, generate
 from palio.sim.history import History
 from palio.sim.merging_stories import TELLING, generate_merging
@@ -59,6 +60,13 @@ SUITES: dict[str, Suite] = {
             generate_durability,
             (*TREES, "gs", "gs+as"),
             DURABLE_FAULTS,
+        ),
+        Suite(
+            "faults",
+            "nodes that fail at marked inputs, among others that must not be harmed",
+            generate_faults,
+            FAULTY,
+            ("none", "weather", "slow", "crashes", "disks"),
         ),
     )
 }

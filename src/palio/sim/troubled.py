@@ -9,14 +9,15 @@ from random import Random
 
 from palio.codec.frames import Options
 from palio.model import Mode
+from palio.node.containment import BrokenNodeError
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import DeliverBlock, Fetched, Input, Lost, Output, Persisted, Room
+from palio.node.ports import DeliverBlock, Fault, Fetched, FromPeer, Input, Lost, Output, Persisted, Room
 from palio.sim.blocks import Blocks, one_by_one
 from palio.sim.clock import Clock
 from palio.sim.cluster import Cluster
 from palio.sim.doom import Doom, Effect
 from palio.sim.history import Step
-from palio.sim.logged import Entry, LoggedNode
+from palio.sim.logged import Entry, InjectedError, LoggedNode
 from palio.sim.network import FAIR
 from palio.sim.queue import Queue, Taken
 
@@ -44,6 +45,8 @@ class TroubledCluster(Cluster):
         self.deaths: list[str] = []
         """Servers that died by themselves, each time they did."""
         self.faults: Counter[str] = Counter()
+        self.failed_links: list[str] = []
+        """Servers that have given up a link because of a fault; whoever owns this takes them."""
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
@@ -77,16 +80,14 @@ class TroubledCluster(Cluster):
         self._handle(server, inputs)
 
     def _handle(self, server: str, inputs: Iterable[Input]) -> None:
-        node, now = self.nodes[server], self.time(server)
-        if self.in_blocks:
-            said: Iterable[Output] = self._blocks.setdefault(server, Blocks(self.options, self.promised)).handle(
-                node, inputs, now
-            )
-        else:
-            said = node.handle(inputs, now)
-        outputs: list[Output] = []
-        for each in said:
-            outputs += one_by_one(each) if isinstance(each, DeliverBlock) else (each,)
+        node = self.nodes[server]
+        try:
+            outputs = self._said(server, node, inputs)
+        except BrokenNodeError as error:
+            if not isinstance(error.__cause__, InjectedError):
+                raise error.__cause__ or error from None  # a bug, which the run has found
+            self._break(server)
+            return
         doom = self._dooms.get(server)
         for output in outputs if doom is None else doom.before(outputs):
             self._take(server, output)
@@ -94,6 +95,31 @@ class TroubledCluster(Cluster):
             self._die(server, "doom")
         else:
             self._plan(server, node)
+
+    def _said(self, server: str, node: Node, inputs: Iterable[Input]) -> list[Output]:
+        """What a node says to inputs, with deliveries one by one."""
+        now = self.time(server)
+        if self.in_blocks:
+            blocks = self._blocks.setdefault(server, Blocks(self.options, self.promised))
+            said: Iterable[Output] = blocks.handle(node, inputs, now)
+        else:
+            said = node.handle(inputs, now)
+        outputs: list[Output] = []
+        for each in said:
+            outputs += one_by_one(each) if isinstance(each, DeliverBlock) else (each,)
+        return outputs
+
+    def _failed(self, server: str, fault: Fault) -> None:
+        """A node has contained a fault that was put into it."""
+        if InjectedError.__name__ not in fault.stack:
+            super()._failed(server, fault)
+        self.faults["fault"] += 1
+        if fault.where == FromPeer.__name__:
+            self.failed_links.append(server)
+
+    def _break(self, server: str) -> None:
+        """The state of a node may be wrong after a fault: its server stops at once."""
+        self._die(server, "broken")
 
     def log(self, server: str) -> list[Entry]:
         """What has reached a running server since it last lost everything."""
