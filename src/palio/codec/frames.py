@@ -15,7 +15,7 @@ import msgspec
 from palio.codec import msgpack, parts
 from palio.errors import DecodeError, brief
 from palio.model import Envelope, Mode, Notification, Trace
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import DEFAULT_LIMITS, PROTOCOL_LIMITS, Limits
 
 PUBLISH = 0x10
 """The number of the request, four bytes, zero if no answer is wanted; then the notification's document."""
@@ -99,8 +99,8 @@ def published_with(content: bytes) -> tuple[int, bytes, bytes]:
     return number, content[_WITH.size : end], content[end:]
 
 
-def options_of(packed: bytes) -> Options:
-    """The options of a publication.
+def options_of(packed: bytes, limits: Limits = DEFAULT_LIMITS) -> Options:
+    """The options of a publication, within the limits of the server where it enters.
 
     >>> options_of(_encoder.encode(Options(key="order-17"))).key
     'order-17'
@@ -113,6 +113,7 @@ def options_of(packed: bytes) -> Options:
         if options.expires.tzinfo is None:
             raise DecodeError("options: an expiry time without a time zone")
         options = msgspec.structs.replace(options, expires=options.expires.astimezone(UTC))
+    parts.check_size(options.key, "key_bytes", limits, "options.key")
     return options
 
 
@@ -167,7 +168,7 @@ def deliver(notification: Notification) -> bytes:
     return frame(DELIVER, _LENGTH.pack(len(envelope)) + envelope + msgpack.encode(notification))
 
 
-def delivered(content: bytes, limits: Limits = DEFAULT_LIMITS) -> Notification:
+def delivered(content: bytes, limits: Limits = PROTOCOL_LIMITS) -> Notification:
     """The notification of a delivery, from the content of its frame."""
     end = _LENGTH.size + _LENGTH.unpack_from(content)[0] if len(content) >= _LENGTH.size else 0
     if not end or end > len(content):

@@ -118,8 +118,9 @@ def envelope_of(fields: Sequence[Any], limits: Limits, path: str) -> Envelope:
     There need not be a trace.
     """
     origin, incarnation, sequence, published, publisher, expires, key, *rest = fields
-    for text in (origin, publisher, key):
+    for text in (origin, publisher):
         check_size(text, "literal_bytes", limits, path)
+    check_size(key, "key_bytes", limits, path)
     with placed(path):
         id = NotificationId(origin, incarnation, sequence)
         if not rest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
@@ -17,12 +17,21 @@ from palio.routing.messages import Message, Stamp
 class Links:
     """The links of one server, by neighbour."""
 
-    def __init__(self, server: str, host: Host, settings: LinkSettings, keeper: Keeper | None = None) -> None:
+    def __init__(
+        self,
+        server: str,
+        host: Host,
+        settings: LinkSettings,
+        keeper: Keeper | None = None,
+        limits: tuple[int, ...] = (),
+    ) -> None:
         self._server = server
         self._host = host
         self._settings = settings
         self._keeper: Keeper = keeper or Nothing()
         self._is_keeping = keeper is not None
+        self._limits = limits
+        """What this server takes, as neighbours are told."""
         self._wishes: dict[str, Wish] = {}
         self._reopen: dict[str, int] = {}
         self._opening: dict[str, Opening] = {}
@@ -92,7 +101,7 @@ class Links:
         self._reopen.pop(peer, None)
         architecture, members = self._host.introduction()
         wish = self._wishes[peer]
-        frame = Open(self._host.next_stamp(), wish.role, architecture, members, wish.latency)
+        frame = Open(self._host.next_stamp(), wish.role, architecture, members, wish.latency, self._limits)
         self._opening[peer] = Opening(frame, Repeated(frame, now, self._settings))
 
     def _end(self, peer: str, why: Why, now: int) -> list[Event]:
@@ -216,10 +225,10 @@ class Links:
             self._replies.append((peer, Refuse(stamp, reason)))
             return []
         _, members = self._host.introduction()
-        answer = Accept(stamp, members)
+        answer = Accept(stamp, members, self._limits)
         session = Session(stamp, self._settings)
         self._add(peer, Link(session, role, frame.latency, Repeated(answer, now, self._settings)))
-        return [Up(peer, role, stamp, frame.members, members, frame.latency)]
+        return [Up(peer, role, stamp, frame.members, members, frame.latency, frame.limits)]
 
     def _accepted(self, peer: str, frame: Accept, now: int) -> list[Event]:
         opening = self._opening.get(peer)
@@ -240,7 +249,7 @@ class Links:
         session = Session(asked.session, self._settings)
         session.acknowledge_soon(now)
         self._add(peer, Link(session, asked.role, asked.latency, None))
-        return [Up(peer, asked.role, asked.session, frame.members, asked.members, asked.latency)]
+        return [Up(peer, asked.role, asked.session, frame.members, asked.members, asked.latency, frame.limits)]
 
     def _refused(self, peer: str, frame: Refuse) -> list[Event]:
         opening = self._opening.get(peer)
@@ -331,6 +340,10 @@ class Links:
             self._full[peer] = None
             self._say_room(now)
         return []
+
+    def replace(self, peer: str, fit: Callable[[Message], Message]) -> None:
+        """Put other messages in the place of those that a neighbour has not acknowledged: it cannot take them."""
+        self._links[peer].replace(peer, fit, self._keeper)
 
     # -- how much there may be -----------------------------------------------------------------------------------------
 

@@ -30,6 +30,8 @@ class Up(msgspec.Struct, frozen=True, gc=False):
     told: Members
     """What it was told."""
     latency: int = 1
+    limits: tuple[int, ...] = ()
+    """What it takes; empty if it did not say."""
 
 
 class Down(msgspec.Struct, frozen=True, gc=False):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from palio.errors import CallerError, PeerError, brief
 from palio.link.links import Links
 from palio.link.ports import Keeper, Members, Up, Wish
+from palio.model.limits import to_wire
 from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border
@@ -30,7 +31,7 @@ class Neighbours:
         self.compression = Compression(settings.compression, is_kept=settings.durable)
         """What counts of what they say."""
         self.membership = router.membership
-        self.links = Links(settings.server, self, settings.link, keeper)
+        self.links = Links(settings.server, self, settings.link, keeper, to_wire(settings.accepted))
 
     # -- who may be one ------------------------------------------------------------------------------------------------
 

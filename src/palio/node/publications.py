@@ -47,7 +47,7 @@ class Publications:
         number, packed, document = frames.published_with(given.content)
         mode = Mode.MEMORY
         try:
-            options = frames.options_of(packed)
+            options = frames.options_of(packed, self._node.settings.limits)
             mode = self._mode(options.mode or given.mode)
             notification = msgpack.decode(Notification, document, self._node.settings.limits)
             self.publish(given.party, notification, options)

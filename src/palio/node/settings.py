@@ -9,7 +9,7 @@ from typing import NamedTuple
 from palio.errors import CallerError, brief
 from palio.link.session import LinkSettings
 from palio.model import Mode
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import DEFAULT_LIMITS, PROTOCOL_LIMITS, Limits
 from palio.node.logs import LogSettings
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
@@ -46,7 +46,9 @@ class NodeSettings(NamedTuple):
     filters_per_party: int = 10_000
     """Subscriptions (patterns count as one each), and advertisements, that one party may hold at the same time."""
     limits: Limits = DEFAULT_LIMITS
-    """What a filter, an advertisement or a notification may be."""
+    """What a filter, an advertisement or a notification of a party may be, where it enters."""
+    accepted: Limits = PROTOCOL_LIMITS
+    """What the same may be if a neighbour sends it; a server that is configured takes all that the protocol allows."""
     gateways: Mapping[str, Gateway] = {}
     """The servers of other networks with which this one may be joined."""
     window: int = 0

@@ -122,6 +122,10 @@ class ServerCollector(Collector):
         configured = {peer.name for peer in self._server.config.peers}
         links = {name: int(name in node.links.peers) for name in sorted(configured | set(node.links.peers))}
         yield _labelled(GaugeMetricFamily, "palio_link_up", "Whether there is a link.", "peer", links.items())
+        yield _labelled(
+            CounterMetricFamily, "palio_link_letters", "Publications that a peer could not take.", "peer",
+            node.peer_limits.letters.totals().items(),
+        )  # fmt: skip
         lag, counts.lag = counts.lag, 0.0
         yield GaugeMetricFamily("palio_loop_lag_seconds", "How late the loop was at worst since the last look.", lag)
 

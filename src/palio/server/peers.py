@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
 import structlog
 
 from palio.codec import control
-from palio.codec.control import VERSION, Goodbye, Hello, Welcome
+from palio.codec.control import VERSIONS, Goodbye, Hello, Welcome
+from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
 from palio.node import ports
 from palio.routing.router import Role
 from palio.server.config import Peer, Tls
@@ -50,7 +52,7 @@ class Dialed(Connection):
 
     def _begin(self) -> None:
         config = self._server.config
-        self.say(Hello((VERSION,), "server", config.server, self._peer.token, "palio"))
+        self.say(Hello(VERSIONS, "server", config.server, self._peer.token, "palio"))
 
     def _before_welcome(self, kind: int, content: bytes) -> None:
         frame = control.decode(kind, content)
@@ -58,8 +60,9 @@ class Dialed(Connection):
             self.reason = f"{frame.code}: {frame.text}"
             self._transport.close()
             return
-        if not isinstance(frame, Welcome) or frame.version != VERSION:
+        if not isinstance(frame, Welcome) or frame.version not in VERSIONS:
             raise RefusedError(Code.HELLO, "a welcome was expected")
+        self.version, self.limits = frame.version, _limits_of(frame)
         if frame.server != self.name:
             self.reason = f"{frame.server!r:.60} is there instead"
             raise RefusedError(Code.NAME, f"{self.name} was looked for here")
@@ -73,6 +76,15 @@ class Dialed(Connection):
         super().connection_lost(error)
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+def _limits_of(welcome: Welcome) -> tuple[int, ...]:
+    """What the server that was dialed takes from this one, if it cannot say so when links are opened."""
+    if welcome.version > 1:
+        return ()
+    known = {name: max(1, most) for name, most in welcome.limits.items() if name in WIRE_FIELDS}
+    limits = replace(VERSION_1_LIMITS, **known)
+    return to_wire(replace(limits, key_bytes=limits.literal_bytes))
 
 
 def encryption(tls: Tls) -> ssl.SSLContext:
@@ -267,7 +279,7 @@ class Peers:
             self._free[name].clear()
         self._log.info("peer-connected", peer=name, dialed=connection.is_dialed)
         self._absent.pop(name, None)
-        self._server.driver.give(ports.Doubt(name))
+        self._server.driver.give(ports.Doubt(name, connection.limits))
         self._wish(name)
 
     def lost(self, connection: Connection) -> None:

@@ -90,6 +90,7 @@ def _links(server: Server) -> list[dict[str, Any]]:
                 "url": known.url if known is not None else "",
                 "known_from": peers.known_from(name),
                 "unacknowledged": node.links.unacknowledged(name) if is_linked else 0,
+                "letters": len(node.peer_limits.letters[name].letters),
                 "reason": "" if is_linked else peers.reasons.get(name, ""),
             }
         )
