@@ -58,7 +58,7 @@ MEASURED = {
     "literal in an advertisement": ("literal_bytes", lambda size: Advertisement([Constraint("x", "=", sized(size))])),
     "origin": ("literal_bytes", lambda size: enveloped(origin=sized(size))),
     "publisher": ("literal_bytes", lambda size: enveloped(publisher=sized(size))),
-    "key": ("literal_bytes", lambda size: enveloped(key=sized(size))),
+    "key": ("key_bytes", lambda size: enveloped(key=sized(size))),
 }
 """For each place that a limit bounds: the limit, and a value of a given size at that place."""
 

@@ -13,6 +13,7 @@ from palio.sim import (
     durability_bugs,
     gateway_bugs,
     graph_bugs,
+    limits_bugs,
     link_bugs,
     merging_bugs,
     pattern_bugs,
@@ -35,6 +36,7 @@ _MODULES = (
     delegation_bugs,
     merging_bugs,
     durability_bugs,
+    limits_bugs,
 )
 PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
 """By name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 from zlib import crc32
@@ -11,7 +12,7 @@ import msgspec
 
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
-from palio.model import Advertisement, Filter, Notification, Pattern, Trace
+from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Limits, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.logs import LogSettings
@@ -20,7 +21,7 @@ from palio.node.party_log import Keep, MarkSettings
 from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.sim.durable import Durable
-from palio.sim.history import History, Step
+from palio.sim.history import History, ServerLimits, Step
 from palio.sim.hybrid import architecture_of, are_joined, gateway
 from palio.sim.readers import KEEP
 from palio.sim.record import Change, Epoch, PartyRecord, Publication
@@ -59,6 +60,7 @@ class Player:
         self.history = history
         self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died_by_itself)
         self.cluster.in_blocks = history.seed % 2 == 1
+        self.cluster.has_doors = bool(history.limits)
         self.durable = Durable(self, history.logs) if history.logs is not None else None
         """Durable parties, if there are others besides."""
         self.parties: dict[str, PartyRecord] = {}
@@ -133,6 +135,7 @@ class Player:
         full = Random(f"{self.history.seed} room").choice(_ROOMS)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window, full=full)
         history = self.history
+        limits = history.limits.get(server, ServerLimits())
         settings = NodeSettings(
             server, architecture_of(history.architecture, server), self._life(server), links
         )._replace(
@@ -144,6 +147,8 @@ class Player:
             delegation=history.delegation,
             telling=history.telling,
             compression=history.compression,
+            limits=Limits(**limits.entry),
+            accepted=replace(PROTOCOL_LIMITS, **limits.accepted),
         )
         here = [name for name, party in self.parties.items() if party.server == server]
         self.cluster.start(settings, [self._attach(name) for name in here if not self._is_durable(name)])
