@@ -76,9 +76,11 @@ def discard(*, party: Party, peer: str | None, **given: Any) -> None:
 
     A client of that party that is connected at the moment is disconnected by this.
     """
-    if peer is None:
-        _check_name(party)
-    _do("discarded", party=party, peer=peer, **given)
+    if peer is not None:
+        _discard_of_link(party, peer, **given)
+        return
+    _check_name(party)
+    _do("discarded", party=party, **given)
 
 
 def _check_name(party: Party) -> None:
@@ -87,25 +89,31 @@ def _check_name(party: Party) -> None:
 
 
 def _do(
-    done: Literal["requeued", "discarded"],
-    *,
-    numbers: tuple[int, ...],
-    party: Party,
-    take_all: bool,
-    as_json: bool,
-    peer: str | None = None,
+    done: Literal["requeued", "discarded"], *, numbers: tuple[int, ...], party: Party, take_all: bool, as_json: bool
 ) -> None:
     """Do something with some dead letters, and tell with which."""
+    _check_choice(numbers, take_all=take_all)
+    with connected(party) as client:
+        chosen = [each.number for each in client.letters().letters] if take_all else list(numbers)
+        if chosen:
+            (client.requeue if done == "requeued" else client.discard)(chosen)
+    _tell(done, chosen, as_json=as_json)
+
+
+def _discard_of_link(party: Party, peer: str, *, numbers: tuple[int, ...], take_all: bool, as_json: bool) -> None:
+    _check_choice(numbers, take_all=take_all)
+    with connected(party) as client:
+        chosen = [each["letter"] for each in _of_link(client, peer)["letters"]] if take_all else list(numbers)
+        client.query("letters", link=peer, discard=chosen)
+    _tell("discarded", chosen, as_json=as_json)
+
+
+def _check_choice(numbers: tuple[int, ...], *, take_all: bool) -> None:
     if take_all == bool(numbers):
         raise click.UsageError("name dead letters by their numbers, or take --all of them")
-    with connected(party) as client:
-        if peer is not None:
-            chosen = [each["letter"] for each in _of_link(client, peer)["letters"]] if take_all else list(numbers)
-            client.query("letters", link=peer, discard=chosen)
-        else:
-            chosen = [each.number for each in client.letters().letters] if take_all else list(numbers)
-            if chosen:
-                (client.requeue if done == "requeued" else client.discard)(chosen)
+
+
+def _tell(done: str, chosen: list[int], *, as_json: bool) -> None:
     if as_json:
         import msgspec
 

@@ -16,8 +16,10 @@ from palio.client.tracing import current_trace
 from palio.codec import frames
 from palio.errors import CallerError, brief
 from palio.model import Mode, Notification, Trace, Value
+from palio.model.limits import HIGHEST_LIMITS
 
-_MOST_KEY = 1024
+_MOST_KEY = HIGHEST_LIMITS.key_bytes
+"""No server takes more; most take less, and refuse a key that is too long for them."""
 
 
 class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):

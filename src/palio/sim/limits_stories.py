@@ -45,9 +45,9 @@ def _limits(random: Random) -> ServerLimits:
 
 def _large(steps: Iterable[Step], limits: dict[str, ServerLimits], random: Random) -> Iterator[Step]:
     """Many filters, advertisements and notifications have one attribute more, as long as the server lets in."""
-    asked: dict[str, list[str]] = {}
+    asked: dict[str, list[tuple[str, str]]] = {}
     for step in steps:
-        text = step.text
+        do, text = step.do, step.text
         if step.do in ("subscribe", "advertise") and random.random() < 0.7:
             joint = " and " if step.do == "subscribe" else "; "
             operator = random.choice(("=", "!=", ">="))
@@ -57,11 +57,11 @@ def _large(steps: Iterable[Step], limits: dict[str, ServerLimits], random: Rando
         elif step.do == "publish" and random.random() < 0.7:
             text += f'; note = "{_word(step, limits, "value_bytes", random)}"'
         elif step.do in ("unsubscribe", "unadvertise") and asked.get(step.party) and random.random() < 0.7:
-            do, text = random.choice(asked[step.party])
-            step = msgspec.structs.replace(step, do=f"un{do}")
+            begun, text = random.choice(asked[step.party])
+            do = "unsubscribe" if begun == "subscribe" else "unadvertise"
         if step.do in ("subscribe", "advertise"):
             asked.setdefault(step.party, []).append((step.do, text))
-        yield msgspec.structs.replace(step, text=text)
+        yield msgspec.structs.replace(step, do=do, text=text)
 
 
 def _word(step: Step, limits: dict[str, ServerLimits], limit: str, random: Random) -> str:

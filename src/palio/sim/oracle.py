@@ -143,7 +143,7 @@ class Oracle:
                 yield f"{id} went from {hop.source} to {hop.target}, where nobody wants it"
 
     def _may_carry(self, hop: Hop, world: World, entry: str) -> bool:
-        """Whether somebody wants it; where servers widen filters, or merge imperfectly, whether they had been told so."""
+        """Whether somebody wants it; where filters are widened or merged imperfectly, whether it was told so."""
         history = self._player.history
         if not history.slack and not history.limits:
             return world.may_carry(hop.source, hop.target, hop.notification, entry)
