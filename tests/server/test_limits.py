@@ -162,10 +162,17 @@ class OldPeer:
         self._stamp: Any = None
 
     @classmethod
-    async def connected(cls, server: Server, name: str = "rome") -> OldPeer:
+    async def connected(cls, server: Server) -> OldPeer:
         raw = await Raw.connect(server)
-        welcome = await raw.hello(name, role="server", versions=(1,))
+        welcome = await raw.hello("rome", role="server", versions=(1,))
         assert welcome == Welcome(1, "milan", server.driver.node.settings.incarnation, 64 << 20, server.config.limits)
+        return cls(raw)
+
+    @classmethod
+    async def dialing(cls, port: int) -> OldPeer:
+        """To a server in another process."""
+        raw = await Raw.connect(port)
+        assert (await raw.hello("rome", role="server", versions=(1,))).version == 1
         return cls(raw)
 
     async def open(self) -> None:
