@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -224,3 +225,11 @@ def test_a_filter_that_gateways_narrow_beyond_the_maxima_is_passed_on_without_th
     assert isinstance(within, Subscribe)
     assert len(within.filter) == 16_000
     assert border.take_in(Subscribe(exceeds)) == [Subscribe(exceeds)]
+
+
+def test_programs_that_read_archives_take_whatever_a_server_took() -> None:
+    batch = pa.record_batch({"x": ["." * HIGHEST_LIMITS.value_bytes], "n" * HIGHEST_LIMITS.name_bytes: [1]})
+    for limits in (READING_LIMITS, PROTOCOL_LIMITS):
+        assert FilterIndex([Filter.parse("x any")], limits=limits).match_counts(batch).tolist() == [1]
+    with pytest.raises(PalioError):
+        FilterIndex([Filter.parse("x any")]).match_counts(batch)

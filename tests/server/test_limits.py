@@ -103,6 +103,10 @@ def test_a_durable_client_gets_past_it_also_after_restarts(tmp_path: Path) -> No
         ):
             found = [await anext(events) for _ in range(2)]
             assert [each.notification["x"] for each in found] == [0, 1]
+            await found[0].reject("too long for me", wait=True)
+            (letter,) = (await eva.letters()).letters
+            assert letter.notifications == (found[0].notification,)
+            assert letter.notifications[0].envelope == found[0].notification.envelope
             with pytest.raises(RefusedError) as refused:
                 await eva.publish(x="." * 11)
             assert refused.value.code == "limit"  # the configured limits bind where something enters
@@ -238,6 +242,9 @@ def test_a_peer_of_version_1_gets_what_it_can_take_and_the_rest_are_letters() ->
             (link,) = (await adam.query("status"))["links"]
             assert (link["name"], link["state"], link["letters"]) == ("rome", "up", 2)
             assert b'palio_link_letters_total{peer="rome"} 2.0' in Metrics(milan).text()
+            id = "milan/{incarnation}/{sequence}".format(**found["letters"][0]["notifications"][0]["envelope"])
+            told = await adam.query("explain", id=id, party="carl", seconds=0.5)
+            assert [each["letter"] for each in told["servers"][0]["neighbours"]] == [found["letters"][0]["reason"]]
             assert await adam.query("letters", link="rome", discard=[0]) == {"discarded": [0]}
             left = await adam.query("letters", link="rome")
             assert [letter["letter"] for letter in left["letters"]] == [1]

@@ -70,7 +70,12 @@ def test_the_matrix_has_what_may_disturb() -> None:
 
 @pytest.mark.parametrize(
     ("suite", "head"),
-    [(USUAL, "bug"), ("merging", "bug of merging"), ("durability", "bug of durable parties"), ("limits", "bug of limits")],
+    [
+        (USUAL, "bug"),
+        ("merging", "bug of merging"),
+        ("durability", "bug of durable parties"),
+        ("limits", "bug of limits"),
+    ],
 )
 def test_all_planted_bugs_are_told(suite: str, head: str) -> None:
     told = table(head)[1:]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from palio.link.session import LinkSettings
-from palio.model import Notification
+from palio.model import Notification, NotificationId
 from palio.node.journal import Journal
 
 
@@ -78,6 +78,13 @@ class LinkLetters:
             self._remove(peer, next(iter(of_peer.letters)))
             of_peer.forgotten += 1
         self._put(("link letters", peer), (of_peer.next, of_peer.forgotten))
+
+    def reason(self, peer: str, id: NotificationId) -> str:
+        """Why a notification is a letter of the link to a peer; empty if it is none."""
+        for letter in self[peer].letters.values():
+            if letter.notification.envelope is not None and letter.notification.envelope.id == id:
+                return letter.reason
+        return ""
 
     def discard(self, peer: str, numbers: Iterable[int]) -> None:
         """Forget letters; numbers that are not known do no harm."""

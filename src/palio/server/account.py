@@ -293,6 +293,7 @@ class Account:
                 "link": self._link_changes.get(name, [])[-MOST_CHANGES:],
                 "exports": "" if exports is None or exports.matches(content) else str(exports),
                 "imports": "" if imports is None or imports.matches(content) else str(imports),
+                "letter": node.peer_limits.letters.reason(name, self._id),
             }
 
     def _is_advertised(self, content: Notification) -> bool | None:

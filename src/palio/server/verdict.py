@@ -172,6 +172,8 @@ class _Case:
             return Verdict(
                 "gateway", f"{where}: over the gateway to {there} only goes what matches {neighbour['exports']}"
             )
+        if neighbour.get("letter"):
+            return Verdict("too-large", f"{where}: {there} cannot take it, {neighbour['letter']}")
         ups = [each["at"] for each in neighbour["link"] if each["is_up"]]
         if ups and ups[-1] > passed:
             return Verdict("link-down", f"{where}: there has been a link to {there} only since {ups[-1]}")
