@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -309,6 +310,9 @@ def test_a_peer_of_version_1_that_is_dialed_says_in_its_welcome_what_it_takes() 
                 assert [each.notification["x"] for each in rome.peer.of(Publish)] == ["short", "again"]
                 assert [len(each.filter) for each in rome.peer.of(Subscribe)] == [3]
                 assert len((await adam.query("letters", link="rome"))["letters"]) == 2
+                told = replace(VERSION_1_LIMITS, constraints=3, literal_bytes=6, value_bytes=5, key_bytes=6)
+                assert milan.peers.limits_of("rome") == to_wire(told)  # also if it dials next time
+                assert milan.peers.limits_of("bari") == to_wire(VERSION_1_LIMITS)
 
     run(play())
 

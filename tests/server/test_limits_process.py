@@ -102,6 +102,8 @@ def test_letters_of_a_link_on_the_command_line(tmp_path: Path) -> None:
             _, out, _ = await palio("letters", "list", "--link", "rome", "--json", *server)
             found: dict[str, Any] = json.loads(out)
             assert [each["notifications"][0]["notification"] for each in found["letters"]] == [{"x": 1}, {"x": 3}]
+            _, out, _ = await palio("net", "status", "--seconds", "0.5", *server)
+            assert "milan has 2 letters that rome cannot take: palio letters list --link rome" in out
             assert await palio("letters", "discard", "--link", "rome", "0", *server) == (0, "", "discarded: 0\n")
             _, out, _ = await palio("letters", "discard", "--link", "rome", "--all", "--json", *server)
             assert json.loads(out) == {"discarded": [1]}

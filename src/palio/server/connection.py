@@ -13,7 +13,7 @@ from palio.errors import DecodeError, PeerError
 from palio.link import wire
 from palio.link.session import PEER_FRAME_BYTES
 from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Mode, Pattern
-from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
+from palio.model.limits import WIRE_FIELDS
 from palio.node import ports
 from palio.server.errors import Code, RefusedError, code_of
 
@@ -256,7 +256,7 @@ class Connection(asyncio.Protocol):
         if self.version == 1 and self.role == "party":
             limits = _TOLD_TO_VERSION_1  # such a client applies them to what it receives
         elif self.version == 1:
-            self.limits = to_wire(VERSION_1_LIMITS)  # it has dialed this server, and does not say what it takes
+            self.limits = self._server.peers.limits_of(self.name)  # it has dialed this server, and does not say it
         self.say(control.Welcome(self.version, node.server, node.incarnation, self._most_bytes(), limits))
 
     def _controlled(self, frame: control.Control) -> None:

@@ -63,6 +63,7 @@ class Dialed(Connection):
         if not isinstance(frame, Welcome) or frame.version not in VERSIONS:
             raise RefusedError(Code.HELLO, "a welcome was expected")
         self.version, self.limits = frame.version, _limits_of(frame)
+        self._server.peers.note_limits(self.name, self.limits)
         if frame.server != self.name:
             self.reason = f"{frame.server!r:.60} is there instead"
             raise RefusedError(Code.NAME, f"{self.name} was looked for here")
@@ -145,6 +146,8 @@ class Peers:
         """Set while there is no connection to a peer."""
         self._retries: dict[str, tuple[float, float]] = {}
         """When to ask for a link again that was refused, and how long to wait after that."""
+        self._limits: dict[str, tuple[int, ...]] = {}
+        """What peers take that were dialed and are of version 1."""
         self._absent: dict[str, float] = {}
         """Neighbours that cannot be reached, and since when."""
 
@@ -271,6 +274,14 @@ class Peers:
 
         connection.say(control.Ping(0))
         self._server.loop.call_later(_CHALLENGE_SECONDS, look)
+
+    def note_limits(self, name: str, limits: tuple[int, ...]) -> None:
+        """What a peer has said in its welcome of what it takes; empty if it says that when links are opened."""
+        self._limits[name] = limits
+
+    def limits_of(self, name: str) -> tuple[int, ...]:
+        """What a peer of version 1 takes that has dialed this server: as it said when it was dialed, or the usual."""
+        return self._limits.get(name) or to_wire(VERSION_1_LIMITS)
 
     def opened(self, connection: Connection) -> None:
         """There is a way to a peer, perhaps again: what it knows of the link is to be found out."""
