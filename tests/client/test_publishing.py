@@ -86,7 +86,7 @@ def test_all_options_go_to_the_server() -> None:
     ("options", "problem"),
     [
         (PublishOptions(key=""), "key: '' is none"),
-        (PublishOptions(key="k" * 1025), "key: .* is none; it is text of 1 to 1,024 bytes"),
+        (PublishOptions(key="k" * 16_385), "key: .* is none; it is text of 1 to 16,384 bytes"),
         (PublishOptions(key=7), "key: 7 is none"),  # type: ignore[arg-type]
         (PublishOptions(mode="fast"), "mode: 'fast' is none of memory, local, synced"),
         (PublishOptions(expires=-1), "expires: -1 is no duration"),

@@ -20,7 +20,7 @@ from palio.link import wire
 from palio.link.frames import Data, Open, Probe
 from palio.matching import FilterIndex
 from palio.model import Advertisement, Envelope, Mode, NotificationId, Trace
-from palio.model.limits import MOST_KEY_BYTES, MOST_NAME_BYTES
+from palio.model.limits import HIGHEST_LIMITS, MOST_NAME_BYTES
 from palio.node import entries
 from palio.routing import messages
 from palio.routing.board import Board
@@ -194,7 +194,7 @@ def test_options_that_cannot_be_used(fields: bytes, fragment: str) -> None:
         options_of(fields)
 
 
-@pytest.mark.parametrize("allowed", [1, 40, 1_024, MOST_KEY_BYTES])
+@pytest.mark.parametrize("allowed", [1, 40, 1_024, HIGHEST_LIMITS.key_bytes])
 def test_the_limit_of_a_key(allowed: int) -> None:
     limits = Limits(key_bytes=allowed)
     assert options_of(pack(Options(key="k" * allowed)), limits).key == "k" * allowed
@@ -227,7 +227,7 @@ def largest(key_bytes: int) -> Envelope:
 
 
 def test_the_largest_envelope_fits_a_delivery() -> None:
-    limits, envelope = Limits(key_bytes=MOST_KEY_BYTES), largest(MOST_KEY_BYTES)
+    limits, envelope = Limits(key_bytes=HIGHEST_LIMITS.key_bytes), largest(HIGHEST_LIMITS.key_bytes)
     assert len(str(LONGEST_TRACE)) == 512
     assert len(msgpack.encode(envelope)) <= MOST_ENVELOPE
     delivery = frames.deliver(Notification(x=1).with_envelope(envelope))
@@ -239,7 +239,7 @@ def test_the_largest_envelope_fits_a_delivery() -> None:
 
 def test_a_larger_envelope_is_refused() -> None:
     limits = Limits(key_bytes=2**20, literal_bytes=2**20)
-    edge = MOST_ENVELOPE - len(msgpack.encode(largest(MOST_KEY_BYTES))) + MOST_KEY_BYTES
+    edge = MOST_ENVELOPE - len(msgpack.encode(largest(HIGHEST_LIMITS.key_bytes))) + HIGHEST_LIMITS.key_bytes
     for key_bytes, fits in ((edge, True), (edge + 1, False)):
         sent = Notification(x=1).with_envelope(largest(key_bytes))
         message = wire.encode_message(messages.Publish(sent))

@@ -48,7 +48,8 @@ def test_frames_are_written_and_read_as_the_chapter_says(vector: Vector) -> None
     elif kind == frames.DELIVER:
         assert frames.deliver(frames.delivered(content)) == data
     elif kind == frames.LINK:
-        assert frames.frame(kind, wire.encode(wire.decode(content))) == data
+        version = 1 if vector.name.endswith("in version 1") else 2
+        assert frames.frame(kind, wire.encode(wire.decode(content), version)) == data
     elif kind == frames.ACCEPTED:
         assert frames.accepted(*frames.accepted_up_to(content)) == data
     elif kind in (frames.ACKNOWLEDGE, frames.ACKNOWLEDGED):

@@ -13,6 +13,7 @@ import pytest
 from palio import Advertisement, Constraint, Envelope, Filter, Limits, Notification, NotificationId, Pattern, Trace
 from palio.codec import json, msgpack, parts
 from palio.errors import DecodeError
+from palio.model.limits import DEFAULT_LIMITS, HIGHEST_LIMITS, PROTOCOL_LIMITS, WIRE_FIELDS
 from tests.codec.documents import FORMS, exact
 
 CHAPTER = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text(encoding="utf-8")
@@ -116,13 +117,12 @@ def test_refused(vector: Vector):
 
 
 def test_table_of_limits():
-    rows = dict(re.findall(r"^\| `(\w+)` \| ([\d,]+) \|", CHAPTER, re.MULTILINE))
-    limits = Limits()
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|", CHAPTER, re.MULTILINE)
     for_text_only = {"text_characters", "nesting", "union_filters"}
-    assert set(rows) == {field.name for field in fields(Limits)} - for_text_only
-    assert {name: int(number.replace(",", "")) for name, number in rows.items()} == {
-        name: getattr(limits, name) for name in rows
-    }
+    assert {name for name, *_ in rows} == {field.name for field in fields(Limits)} - for_text_only == set(WIRE_FIELDS)
+    for name, *numbers in rows:
+        columns = [getattr(limits, name) for limits in (DEFAULT_LIMITS, HIGHEST_LIMITS, PROTOCOL_LIMITS)]
+        assert [int(number.replace(",", "")) for number in numbers] == columns
 
 
 def test_version_and_nesting():

@@ -59,8 +59,8 @@ class Side:
         self._latest += 1
         return (self._latest, self.name, 1)
 
-    def introduction(self) -> tuple[str, Members]:
-        return "as", ()
+    def introduction(self) -> tuple[str, Members, tuple[int, ...]]:
+        return "as", (), ()
 
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
         return "it cannot be" if self._refuses else None

@@ -51,8 +51,8 @@ class Server:
         self.stamps += 1
         return (self.stamps, self.name, 0)
 
-    def introduction(self) -> tuple[str, Members]:
-        return "as", ((self.name, (0, "", 0)),)
+    def introduction(self) -> tuple[str, Members, tuple[int, ...]]:
+        return "as", ((self.name, (0, "", 0)),), ()
 
     def obstacle(self, peer: str, wish: Wish) -> str | None:
         return self.obstacles.get(peer)

@@ -138,3 +138,21 @@ def test_the_monitor_that_takes_over_is_told_all(said: list[Frame]) -> None:
         assert message.state == each.state
         assert message.state is not None
         assert all(isinstance(held.envelope, Envelope) for held in message.state.held)
+
+
+def test_version_1_is_written_without_the_fields_of_version_2(said: list[Frame]) -> None:
+    for frame in said:
+        since = dict.fromkeys(wire.SINCE_2.get(type(frame), ()), ())
+        older = msgspec.structs.replace(frame, **since)
+        data = wire.encode(frame, 1)
+        assert len(msgspec.msgpack.decode(data)) == 1 + len(frame.__struct_fields__) - len(since)
+        assert wire.decode(data) == older
+        assert wire.encode(wire.decode(data), 1) == data
+        if not since:
+            assert data == wire.encode(frame)
+
+
+def test_fields_of_version_2_are_the_last_ones_and_have_defaults() -> None:
+    for cls, names in wire.SINCE_2.items():
+        assert cls.__struct_fields__[-len(names) :] == names
+        assert len(cls.__struct_defaults__) >= len(names)

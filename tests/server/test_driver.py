@@ -17,6 +17,7 @@ class Party:
     """Keeps what is written to it: for each turn the kinds of frames."""
 
     is_slow = is_closing = False
+    version = 2
 
     def __init__(self, name: str, serial: int) -> None:
         self.name, self.serial = name, serial

@@ -47,8 +47,8 @@ def account(server: str, *links: str, **more: Any) -> AccountDocument:
     return made
 
 
-def neighbour(name: str, *, is_up: bool = True, imports: str = "") -> Neighbour:
-    return {"name": name, "is_up": is_up, "asked": [], "link": [], "exports": "", "imports": imports}
+def neighbour(name: str, *, is_up: bool = True, imports: str = "", letter: str = "") -> Neighbour:
+    return {"name": name, "is_up": is_up, "asked": [], "link": [], "exports": "", "imports": imports, "letter": letter}
 
 
 def published() -> list[Came]:
@@ -92,6 +92,11 @@ SENT = [{"to": "rome", "at": LATER}]
                 came=passed_on(let_in=False),
                 neighbours=[neighbour("milan", imports="x > 9")],
             ),
+        ),
+        (
+            "too-large",
+            account("milan", "rome", came=published(), neighbours=[neighbour("rome", letter="value_bytes")]),
+            account("rome", "milan", party=EVA),
         ),
         (
             "link-down",

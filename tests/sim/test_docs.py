@@ -75,6 +75,7 @@ def test_the_matrix_has_what_may_disturb() -> None:
         ("merging", "bug of merging"),
         ("durability", "bug of durable parties"),
         ("faults", "bug of containment"),
+        ("limits", "bug of limits"),
     ],
 )
 def test_all_planted_bugs_are_told(suite: str, head: str) -> None:

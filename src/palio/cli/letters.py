@@ -1,4 +1,4 @@
-"""``palio letters``: what a durable party could do nothing with."""
+"""``palio letters``: what a durable party could do nothing with, and what a peer of a server could not take."""
 
 from __future__ import annotations
 
@@ -10,25 +10,37 @@ from palio.cli.party import Party, connected, party_options
 
 if TYPE_CHECKING:  # the help must not wait for the client
     from palio.client import DeadLetters, Letter
+    from palio.client.sync import SyncClient
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 _ALL = click.option("--all", "take_all", is_flag=True, help="All of them.")
+_LINK = click.option(
+    "--link", "peer", metavar="PEER", help="Those of the server's link to this peer; you have to be an admin."
+)
 _NUMBERS = click.argument("numbers", nargs=-1, type=click.IntRange(0), metavar="[NUMBER]...")
 
 
 @click.group()
 def letters() -> None:
-    """Look at the dead letters of a durable party, deliver them again, or forget them."""
+    """Look at the dead letters of a durable party, deliver them again, or forget them.
+
+    With --link: the publications that did not go over a link, because the peer cannot take them.
+    """
 
 
-@letters.command("list", epilog="Example:  palio letters list --name eva")
-@party_options(needs_name=True)
+@letters.command("list", epilog="Example:  palio letters list --name eva;  palio letters list --link rome")
+@party_options()
+@_LINK
 @_JSON
-def list_letters(*, party: Party, as_json: bool) -> None:
+def list_letters(*, party: Party, peer: str | None, as_json: bool) -> None:
     """Print what the party has rejected, or was sent too often in vain, and why.
 
     A client of that party that is connected at the moment is disconnected by this.
     """
+    if peer is not None:
+        _list_of_link(party, peer, as_json=as_json)
+        return
+    _check_name(party)
     with connected(party) as client:
         found = client.letters()
     if as_json:
@@ -53,35 +65,86 @@ def requeue(**given: Any) -> None:
     _do("requeued", **given)
 
 
-@letters.command(epilog="Example:  palio letters discard --name eva --all")
+@letters.command(epilog="Example:  palio letters discard --name eva --all;  palio letters discard --link rome 0 4")
 @_NUMBERS
-@party_options(needs_name=True)
+@party_options()
+@_LINK
 @_ALL
 @_JSON
-def discard(**given: Any) -> None:
+def discard(*, party: Party, peer: str | None, **given: Any) -> None:
     """Forget dead letters, by their numbers.
 
     A client of that party that is connected at the moment is disconnected by this.
     """
-    _do("discarded", **given)
+    if peer is not None:
+        _discard_of_link(party, peer, **given)
+        return
+    _check_name(party)
+    _do("discarded", party=party, **given)
+
+
+def _check_name(party: Party) -> None:
+    if party.name is None:
+        raise click.UsageError("Missing option '--name': whose dead letters, or '--link': those of which link.")
 
 
 def _do(
     done: Literal["requeued", "discarded"], *, numbers: tuple[int, ...], party: Party, take_all: bool, as_json: bool
 ) -> None:
     """Do something with some dead letters, and tell with which."""
-    if take_all == bool(numbers):
-        raise click.UsageError("name dead letters by their numbers, or take --all of them")
+    _check_choice(numbers, take_all=take_all)
     with connected(party) as client:
         chosen = [each.number for each in client.letters().letters] if take_all else list(numbers)
         if chosen:
             (client.requeue if done == "requeued" else client.discard)(chosen)
+    _tell(done, chosen, as_json=as_json)
+
+
+def _discard_of_link(party: Party, peer: str, *, numbers: tuple[int, ...], take_all: bool, as_json: bool) -> None:
+    _check_choice(numbers, take_all=take_all)
+    with connected(party) as client:
+        chosen = [each["letter"] for each in _of_link(client, peer)["letters"]] if take_all else list(numbers)
+        client.query("letters", link=peer, discard=chosen)
+    _tell("discarded", chosen, as_json=as_json)
+
+
+def _check_choice(numbers: tuple[int, ...], *, take_all: bool) -> None:
+    if take_all == bool(numbers):
+        raise click.UsageError("name dead letters by their numbers, or take --all of them")
+
+
+def _tell(done: str, chosen: list[int], *, as_json: bool) -> None:
     if as_json:
         import msgspec
 
         click.echo(msgspec.json.encode({done: chosen}))
     else:
         click.echo(f"{done}: {', '.join(map(str, chosen)) or 'none'}", err=True)
+
+
+def _of_link(client: SyncClient, peer: str) -> dict[str, Any]:
+    return client.query("letters", link=peer)
+
+
+def _list_of_link(party: Party, peer: str, *, as_json: bool) -> None:
+    with connected(party) as client:
+        found = _of_link(client, peer)
+    if as_json:
+        import msgspec
+
+        click.echo(msgspec.json.encode(found))
+        return
+    from palio.model.syntax.printer import print_literal
+
+    for letter in found["letters"]:
+        (form,) = letter["notifications"]
+        envelope = form["envelope"]
+        id = f"{envelope['origin']}/{envelope['incarnation']}/{envelope['sequence']}"
+        click.echo(f"{letter['letter']}  {letter['time']}  {id}  {print_literal(letter['reason'])}")
+    if found["left_out"]:
+        click.echo(f"and {found['left_out']:,} more; discard some of these to see them", err=True)
+    if found["forgotten"]:
+        click.echo(f"and {found['forgotten']:,} more, which the server did not keep", err=True)
 
 
 def _form(letter: Letter) -> dict[str, object]:

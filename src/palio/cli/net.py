@@ -66,6 +66,11 @@ def _print_network(found: dict[str, Any]) -> None:
     for each in links:
         if each["reason"]:
             console.print(f"{' - '.join(each['ends'])} is {each['state']}: {each['reason']}", style="red", markup=False)
+    for server in sorted(found["servers"], key=lambda each: each["server"]):
+        for link in server["links"]:
+            if link.get("letters"):  # a server of an earlier release does not say it
+                told = f"{server['server']} has {link['letters']:,} letters that {link['name']} cannot take"
+                console.print(f"{told}: palio letters list --link {link['name']}", style="red", markup=False)
     for name, reason in sorted(found["silent"].items()):
         console.print(f"no answer of {name}: {reason}", style="red", markup=False)
     if found["left_out"]:

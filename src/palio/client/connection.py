@@ -29,11 +29,11 @@ from palio.codec.control import (
     Sequence,
     Welcome,
 )
-from palio.errors import CallerError, DecodeError, PeerError
-from palio.model import DEFAULT_LIMITS, Limits, Mode, Notification
+from palio.errors import DecodeError, PeerError
+from palio.model import Mode, Notification
 
 _MOST_NUMBER = 2**32 - 1
-_LONGEST_FRAME = 2**28
+_LONGEST_FRAME = 2**29
 """No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
 _NUMBERED = (frames.DELIVER, control.KINDS[Sequence])
 """Frames that count, to a durable party."""
@@ -50,10 +50,10 @@ class Receiver(Protocol):
     def delivered(self, notification: Notification) -> None:
         """A notification has come."""
 
-    def found(self, sequence: Sequence, limits: Limits) -> None:
+    def found(self, sequence: Sequence) -> None:
         """A sequence of notifications has come."""
 
-    def looked(self, outlook: Outlook, limits: Limits) -> None:
+    def looked(self, outlook: Outlook) -> None:
         """There is, or is not, somebody for what is watched."""
 
     def refused(self, text: str) -> None:
@@ -110,8 +110,6 @@ class Connection(asyncio.Protocol):
         self.welcomed: asyncio.Future[Welcome] = self._loop.create_future()
         self.positioned: asyncio.Future[Position] = self._loop.create_future()
         """Of a durable party: where its deliveries begin."""
-        self._limits = DEFAULT_LIMITS
-        """What the server lets through, it says in its welcome."""
         self.lost: asyncio.Future[ConnectionLostError] = self._loop.create_future()
         """Done when the connection is gone, with the reason."""
 
@@ -202,7 +200,7 @@ class Connection(asyncio.Protocol):
         if kind in _NUMBERED and self._hello.durable is not None and not self.positioned.done():
             raise DecodeError("a delivery before it was said which one it is")
         if kind == frames.DELIVER:
-            self._receiver.delivered(frames.delivered(content, self._limits))
+            self._receiver.delivered(frames.delivered(content))
         elif kind == frames.ACCEPTED:
             self._accepted(*frames.accepted_up_to(content))
         elif kind == frames.ACKNOWLEDGED:
@@ -217,16 +215,17 @@ class Connection(asyncio.Protocol):
             case Result(number, document):
                 self._resolve(self._asked.pop(number, None), document)
             case Sequence():
-                self._receiver.found(frame, self._limits)
+                self._receiver.found(frame)
             case Outlook():
-                self._receiver.looked(frame, self._limits)
+                self._receiver.looked(frame)
             case Position():
                 self._receiver.positioned(frame, self)
                 self._resolve(self.positioned, frame)
             case Ping(number):
                 self._put(control.encode(Pong(number)))
             case Welcome():
-                self._limits = _limits(frame)
+                if frame.version not in control.VERSIONS:
+                    raise DecodeError(f"a welcome of version {frame.version} of the protocol, which is not known here")
                 self._resolve(self.welcomed, frame)
                 self._alarm = self._loop.call_later(self._settings.ping_interval, self._look)
             case Goodbye(code, text):
@@ -436,12 +435,3 @@ class Connection(asyncio.Protocol):
         """End the connection at once."""
         self._reason = self._reason or reason
         self._transport.abort()
-
-
-def _limits(welcome: Welcome) -> Limits:
-    """Those of the server; what this client does not know of does not concern it."""
-    known = {name: most for name, most in welcome.limits.items() if name in Limits.__dataclass_fields__}
-    try:
-        return Limits(**known)
-    except CallerError as error:
-        raise DecodeError(f"a welcome with a limit that is none: {error}") from error

@@ -15,7 +15,7 @@ from palio.client.inbox import Inbox, read_sequence
 from palio.client.subscriptions import Subscription
 from palio.codec import control
 from palio.codec.control import Position
-from palio.model import Limits, Notification, Pattern
+from palio.model import Notification, Pattern
 
 if TYPE_CHECKING:
     from palio.client.connection import Connection
@@ -121,9 +121,9 @@ class DurableInbox(Inbox):
         """The next delivery has come: a notification."""
         self._arrived(notification, None)
 
-    def found(self, sequence: control.Sequence, limits: Limits) -> None:
+    def found(self, sequence: control.Sequence) -> None:
         """The next delivery has come: a sequence."""
-        pattern, elements = read_sequence(sequence, limits)
+        pattern, elements = read_sequence(sequence)
         self._arrived(elements, pattern)
 
     def _arrived(self, element: Element, pattern: Pattern | None) -> None:

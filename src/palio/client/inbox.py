@@ -10,7 +10,7 @@ from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription, Subscriptions
 from palio.codec import control, msgpack
 from palio.errors import DecodeError
-from palio.model import Advertisement, Filter, Limits, Notification, Pattern
+from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Notification, Pattern
 
 if TYPE_CHECKING:
     from palio.client.connection import Connection
@@ -50,14 +50,14 @@ class Inbox:
         for subscription in self.subscriptions.deliver(notification):
             self._overflowed(subscription)
 
-    def found(self, sequence: control.Sequence, limits: Limits) -> None:
+    def found(self, sequence: control.Sequence) -> None:
         """A sequence of notifications has come."""
-        for subscription in self.subscriptions.deliver_sequence(*read_sequence(sequence, limits)):
+        for subscription in self.subscriptions.deliver_sequence(*read_sequence(sequence)):
             self._overflowed(subscription)
 
-    def looked(self, outlook: control.Outlook, limits: Limits) -> None:
+    def looked(self, outlook: control.Outlook) -> None:
         """There is, or is not, somebody for what is watched."""
-        subject = control.subject(outlook.kind, outlook.document, limits)
+        subject = control.subject(outlook.kind, outlook.document)
         for stream in () if isinstance(subject, Pattern) else self.watches.get(subject, ()):
             stream.put(outlook.is_good)
 
@@ -104,7 +104,7 @@ class Inbox:
         """Nothing can be said any more."""
 
 
-def read_sequence(sequence: control.Sequence, limits: Limits) -> tuple[Pattern, tuple[Notification, ...]]:
+def read_sequence(sequence: control.Sequence) -> tuple[Pattern, tuple[Notification, ...]]:
     """A sequence of notifications, and the pattern that it matches."""
-    pattern = msgpack.decode(Pattern, bytes(sequence.pattern), limits)
-    return pattern, tuple(control.notification(*each, limits) for each in sequence.notifications)
+    pattern = msgpack.decode(Pattern, bytes(sequence.pattern), PROTOCOL_LIMITS)
+    return pattern, tuple(control.notification(*each) for each in sequence.notifications)

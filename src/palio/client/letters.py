@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from palio import codec
 from palio.client.durable import microseconds
 from palio.errors import CallerError, DecodeError, brief
-from palio.model import Envelope, Notification
+from palio.model import PROTOCOL_LIMITS, Envelope, Notification
+
+_LIMITS = replace(PROTOCOL_LIMITS, document_bytes=2**29)
+"""A document takes more bytes in JSON than the maximum says, which counts those of MessagePack."""
 
 _MOST = 2**63 - 1
 
@@ -59,11 +63,11 @@ def _letter(form: dict[str, Any]) -> Letter:
 
 def _notification(form: dict[str, Any]) -> Notification:
     rest = {key: value for key, value in form.items() if key != "envelope"}
-    notification = codec.json.decode(Notification, json.dumps(rest))
+    notification = codec.json.decode(Notification, json.dumps(rest), _LIMITS)
     if "envelope" not in form:
         return notification
     document = json.dumps({"palio": form.get("palio"), "envelope": form["envelope"]})
-    return notification.with_envelope(codec.json.decode(Envelope, document))
+    return notification.with_envelope(codec.json.decode(Envelope, document, _LIMITS))
 
 
 def read_numbers(letters: Iterable[int]) -> tuple[int, ...]:

@@ -15,8 +15,12 @@ from palio.client.errors import ConnectionLostError, ServiceError, TooLargeError
 from palio.client.tracing import current_trace
 from palio.codec import frames
 from palio.errors import CallerError, brief
-from palio.model import DEFAULT_LIMITS, Mode, Notification, Trace, Value
+from palio.model import Mode, Notification, Trace, Value
+from palio.model.limits import HIGHEST_LIMITS
 from palio.model.value import check_value, is_scalar
+
+_MOST_KEY = HIGHEST_LIMITS.key_bytes
+"""No server takes more; most take less, and refuse a key that is too long for them."""
 
 
 class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +68,8 @@ def read_mode(given: Mode | str | None) -> Mode | None:
 
 def check_key(key: str) -> None:
     """Refuse what is no key."""
-    most = DEFAULT_LIMITS.key_bytes
-    if not isinstance(key, str) or not is_scalar(key) or not 1 <= len(key.encode()) <= most:
-        raise CallerError(f"key: {brief(key)} is none; it is text of 1 to {most:,} bytes")
+    if not isinstance(key, str) or not is_scalar(key) or not 1 <= len(key.encode()) <= _MOST_KEY:
+        raise CallerError(f"key: {brief(key)} is none; it is text of 1 to {_MOST_KEY:,} bytes")
 
 
 def _instant(given: datetime | timedelta | float | None) -> datetime | None:

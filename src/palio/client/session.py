@@ -176,7 +176,7 @@ class Session:
         options = self._options
         durable = self._inbox.durable()
         hello = control.Hello(
-            (control.VERSION,), "party", self.name, options.token, "palio-python", durable, read_mode(options.mode)
+            control.VERSIONS, "party", self.name, options.token, "palio-python", durable, read_mode(options.mode)
         )
         settings = Settings(options.max_outstanding, options.ping_interval)
         loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from palio.client.streams import Overflow, Stream
 from palio.errors import CallerError, TextSyntaxError, brief
-from palio.model import Filter, Notification, Pattern
+from palio.model import PROTOCOL_LIMITS, Filter, Notification, Pattern
 
 if TYPE_CHECKING:
     from palio.matching.index import FilterIndex
@@ -85,7 +85,7 @@ class Subscriptions:
         """All filters; who only publishes does not wait for it to be loaded."""
         from palio.matching.index import FilterIndex  # noqa: PLC0415
 
-        return FilterIndex()
+        return FilterIndex(limits=PROTOCOL_LIMITS)
 
     def __iter__(self) -> Iterator[Subscription]:
         return iter(tuple(self._live))

@@ -14,10 +14,12 @@ from msgspec import Raw
 
 from palio.codec import frames, msgpack, parts
 from palio.errors import DecodeError, brief
-from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Limits, Mode, Notification, Pattern
+from palio.model import PROTOCOL_LIMITS, Advertisement, Envelope, Filter, Limits, Mode, Notification, Pattern
 
-VERSION = 1
+VERSION = 2
 """Of the protocol."""
+VERSIONS = (VERSION, 1)
+"""All that this release speaks, the best one first."""
 LEFT = "left"
 """The code of a goodbye by which a party says that it will not come back, and all that it holds ends."""
 Subject = Filter | Pattern | Advertisement
@@ -80,7 +82,9 @@ class Welcome(Control, frozen=True, array_like=True, forbid_unknown_fields=True)
     frame_bytes: int
     """Frames that are longer are refused."""
     limits: dict[str, int] = {}
-    """What a notification or a filter may be, where that is not as usual."""
+    """The limits of documents, where they are not the defaults: those of what the server takes from whom it welcomes.
+    In version 1 a client also applies them to what it receives, so a client of version 1 is told the protocol's maxima.
+    """
 
 
 class Goodbye(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -253,7 +257,7 @@ def document(subject: Subject) -> tuple[str, Raw]:
     return _NAMES[type(subject)], Raw(msgpack.encode(subject))
 
 
-def subject(kind: str, raw: Raw, limits: Limits) -> Subject:
+def subject(kind: str, raw: Raw, limits: Limits = PROTOCOL_LIMITS) -> Subject:
     """Read what :func:`document` has written."""
     cls = _SUBJECTS.get(kind)
     if cls is None:
@@ -267,7 +271,7 @@ def enveloped(notification: Notification) -> tuple[Raw, Raw]:
     return Raw(msgpack.encode(notification.envelope)), Raw(msgpack.encode(notification))
 
 
-def notification(envelope: Raw, body: Raw, limits: Limits = DEFAULT_LIMITS) -> Notification:
+def notification(envelope: Raw, body: Raw, limits: Limits = PROTOCOL_LIMITS) -> Notification:
     """Read what :func:`enveloped` has written."""
     return msgpack.decode(Notification, bytes(body), limits).with_envelope(
         msgpack.decode(Envelope, bytes(envelope), limits)

@@ -15,7 +15,7 @@ import msgspec
 from palio.codec import msgpack, parts
 from palio.errors import CallerError, DecodeError, brief
 from palio.model import Envelope, Mode, Notification, Trace
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import DEFAULT_LIMITS, PROTOCOL_LIMITS, Limits
 
 PUBLISH = 0x10
 """The number of the request, four bytes, zero if no answer is wanted; then the notification's document."""
@@ -174,7 +174,7 @@ def deliver(notification: Notification) -> bytes:
     return frame(DELIVER, _LENGTH.pack(len(envelope)) + envelope + msgpack.encode(notification))
 
 
-def delivered(content: bytes, limits: Limits = DEFAULT_LIMITS) -> Notification:
+def delivered(content: bytes, limits: Limits = PROTOCOL_LIMITS) -> Notification:
     """The notification of a delivery, from the content of its frame."""
     end = _LENGTH.size + _LENGTH.unpack_from(content)[0] if len(content) >= _LENGTH.size else 0
     if not end or end > len(content):

@@ -228,16 +228,16 @@ class End:
 
     def _ask(self, now: int) -> None:
         assert self.wish is not None
-        architecture, members = self._host.introduction()
-        frame = Open(self._host.next_stamp(), self.wish.role, architecture, members, self.wish.latency)
+        architecture, members, limits = self._host.introduction()
+        frame = Open(self._host.next_stamp(), self.wish.role, architecture, members, self.wish.latency, limits)
         self._question = Repeated(frame, now, self._settings)
 
     def _answer_open(self, now: int) -> None:
         frame = self._received
         assert isinstance(frame, Open)
         self._question = None
-        _, members = self._host.introduction()
-        self._answer = frame, Repeated(Accept(frame.session, members), now, self._settings)
+        _, members, limits = self._host.introduction()
+        self._answer = frame, Repeated(Accept(frame.session, members, limits), now, self._settings)
 
     def _answer_again(self, _now: int) -> None:
         assert self._answer is not None
@@ -252,20 +252,21 @@ class End:
 
     def _establish(self, _now: int) -> None:
         """The link is up: at the end that asked with the answer, at the other one when that is confirmed."""
+        other: Open | Accept
         if self._answer is not None:
             asked, answer = self._answer
-            role, members, told = OPPOSITE[asked.role], asked.members, answer.frame.members
+            role, other, told = OPPOSITE[asked.role], asked, answer.frame.members
         else:
             assert self._question is not None
             assert isinstance(self._question.frame, Open)
             assert isinstance(self._received, Accept)
             asked = self._question.frame
-            role, members, told = asked.role, self._received.members, asked.members
+            role, other, told = asked.role, self._received, asked.members
         self._question = self._answer = None
         self.reason = ""
         self.link = Link(Session(asked.session, self._settings), role, asked.latency)
         self.link.begin(self.peer, self._keeper)
-        self._told.append(Up(self.peer, role, asked.session, members, told, asked.latency))
+        self._told.append(Up(self.peer, role, asked.session, other.members, told, asked.latency, other.limits))
 
     def _acknowledge(self, now: int) -> None:
         assert self.link is not None

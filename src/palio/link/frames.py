@@ -25,12 +25,16 @@ class Open(Frame, frozen=True, gc=False):
     """The servers in the tree of the asking one."""
     latency: int = 1
     """What the link counts for where there are several ways; the asking server says it for both."""
+    limits: tuple[int, ...] = ()
+    """What the asking server takes (:data:`palio.model.limits.WIRE_FIELDS`); empty in version 1 of the protocol."""
 
 
 class Accept(Frame, frozen=True, gc=False):
     """The link is there. Repeated whenever the question is."""
 
     members: tuple[tuple[str, Stamp], ...]
+    limits: tuple[int, ...] = ()
+    """What the accepting server takes; empty in version 1 of the protocol."""
 
 
 class Refuse(Frame, frozen=True, gc=False):

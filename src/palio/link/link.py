@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Generic, Self, TypeVar
 
 from palio.link.frames import Accept, Frame
 from palio.link.ports import Keeper
 from palio.link.session import LinkSettings, Session
-from palio.routing.messages import Stamp
+from palio.routing.messages import Message, Stamp
 
 F_co = TypeVar("F_co", bound=Frame, covariant=True)
 
@@ -72,6 +72,18 @@ class Link:
         if session.next > first:
             self._parcels.append((first, session.next))
             keeper.put(("out", peer, first), session.messages_from(first))
+
+    def replace(self, peer: str, fit: Callable[[Message], Message], keeper: Keeper) -> None:
+        """Put other messages in the place of those that are not acknowledged, and note that."""
+        self.keep(peer, keeper)
+        self.session.replace(fit)
+        for first, _ in self._parcels:
+            keeper.delete(("out", peer, first))
+        self._parcels.clear()
+        base = self.session.base
+        if self.session.next > base:
+            self._parcels.append((base, self.session.next))
+            keeper.put(("out", peer, base), self.session.messages_from(base))
 
     def keys(self, peer: str) -> Iterator[tuple[Hashable, ...]]:
         """Of all that is kept."""

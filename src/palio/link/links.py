@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -234,6 +234,12 @@ class Links:
             self._full[peer] = None
             self._say_room(now)
         return []
+
+    def replace(self, peer: str, fit: Callable[[Message], Message]) -> None:
+        """Put other messages in the place of those that a neighbour has not acknowledged: it cannot take them."""
+        link = self._ends[peer].link
+        assert link is not None
+        link.replace(peer, fit, self._keeper)
 
     # -- how much there may be -----------------------------------------------------------------------------------------
 

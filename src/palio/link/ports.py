@@ -30,6 +30,8 @@ class Up(msgspec.Struct, frozen=True, gc=False):
     told: Members
     """What it was told."""
     latency: int = 1
+    limits: tuple[int, ...] = ()
+    """What it takes; empty if it did not say."""
 
 
 class Down(msgspec.Struct, frozen=True, gc=False):
@@ -62,8 +64,8 @@ class Host(Protocol):
     def next_stamp(self) -> Stamp:
         """For a new link."""
 
-    def introduction(self) -> tuple[str, Members]:
-        """The architecture, and the servers of the tree."""
+    def introduction(self) -> tuple[str, Members, tuple[int, ...]]:
+        """The architecture, the servers of the tree, and the limits of what this server takes from neighbours."""
 
     def obstacle(self, peer: str, wish: Wish) -> str | None:
         """Why it makes no sense to ask for a wanted link now, if so."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ from palio.errors import LimitError, PeerError
 from palio.link.frames import Data, Known
 from palio.routing.messages import Message, Publish, Stamp
 
+PEER_FRAME_BYTES = 64 << 20
+"""What a server may send at once: a message of a link may hold many notifications."""
 _CONTROL_BYTES = 256
 """What a message without a notification counts for: it is bounded by the limits of filters."""
 
@@ -38,6 +40,10 @@ class LinkSettings(msgspec.Struct, frozen=True):
     """Messages that may wait; with more the link is given up, and begins anew."""
     outbox_bytes: int = 256 << 20
     """The same, by their size."""
+    letters: int = 1_000
+    """Publications of each link that the peer cannot take and that are kept; with more the oldest are dropped."""
+    letters_bytes: int = 16 << 20
+    """The same, by their size; the last one is kept in any case."""
 
 
 def size_of(message: Message) -> int:
@@ -219,6 +225,11 @@ class Session:
         self._patience = self._settings.retransmit
         if self._resend_at is not None:
             self._resend_at = now
+
+    def replace(self, fit: Callable[[Message], Message]) -> None:
+        """Put other messages in the place of those that are not acknowledged, under the same numbers."""
+        self._outbox = deque(map(fit, self._outbox))
+        self._bytes = sum(map(size_of, self._outbox))
 
     def send(self, messages: Sequence[Message], now: int) -> None:
         """Put messages into the sequence."""

@@ -22,12 +22,21 @@ from palio.codec.parts import UNREADABLE, instant
 from palio.errors import CallerError, DecodeError, brief
 from palio.link import frames
 from palio.link.frames import Frame
-from palio.model import DEFAULT_LIMITS, Advertisement, Envelope, Filter, Limits, Notification, Pattern
+from palio.model import PROTOCOL_LIMITS, Advertisement, Envelope, Filter, Limits, Notification, Pattern
 from palio.model.envelope import NotificationId
 from palio.model.value import MAX_INTEGER, MIN_INTEGER
 from palio.routing import messages
 from palio.routing.messages import Message
 
+SINCE_2: dict[type[Frame], tuple[str, ...]] = {
+    frames.Open: ("limits",),
+    frames.Accept: ("limits",),
+    frames.Close: ("reason",),
+    frames.Known: ("base", "end", "expected"),
+}
+"""The fields of frames that exist since version 2 of the protocol. They are the last ones of their frames and have
+defaults: version 1 is written without them, and a frame without them is read with the defaults.
+"""
 FRAME_KINDS: dict[type[Frame], int] = {
     frames.Open: 1,
     frames.Accept: 2,
@@ -153,13 +162,16 @@ def _sequence(hints: tuple[Any, ...]) -> _Form:
     )
 
 
-def _struct(cls: type[msgspec.Struct], kind: int) -> _Form:
-    """A structure: a tagged array of its fields."""
+def _struct(
+    cls: type[msgspec.Struct], kind: int, optional: tuple[str, ...] = (), left_out: tuple[str, ...] = ()
+) -> _Form:
+    """A structure: a tagged array of its fields. Some may be missing when it is read, others never are there."""
     hints = get_type_hints(cls)
-    forms = [(name, _form(hints[name])) for name in cls.__struct_fields__]
+    forms = [(name, _form(hints[name])) for name in cls.__struct_fields__ if name not in left_out]
+    defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
     made: Any = msgspec.defstruct(
         f"Wire{cls.__name__}",
-        [(name, form.wire) for name, form in forms],
+        [(name, form.wire, defaults[name]) if name in optional else (name, form.wire) for name, form in forms],
         tag=kind,
         array_like=True,
         forbid_unknown_fields=True,
@@ -195,25 +207,29 @@ _MESSAGES: dict[Any, _Form] = {}
 # a message that holds another one comes behind it
 for _cls in sorted(MESSAGE_KINDS, key=lambda cls: cls is messages.Delegate):
     _MESSAGES[_cls] = _struct(_cls, MESSAGE_KINDS[_cls])
-_FRAMES = _union({cls: _struct(cls, kind) for cls, kind in FRAME_KINDS.items()})
+_FRAMES = _union({cls: _struct(cls, kind, optional=SINCE_2.get(cls, ())) for cls, kind in FRAME_KINDS.items()})
+_PACK_1 = _union({cls: _struct(cls, kind, left_out=SINCE_2.get(cls, ())) for cls, kind in FRAME_KINDS.items()}).pack
 _MESSAGE = _union(_MESSAGES)
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(_FRAMES.wire)
 _message_decoder = msgspec.msgpack.Decoder(_MESSAGE.wire)
 
 
-def encode(frame: Frame) -> bytes:
-    """The bytes of a frame.
+def encode(frame: Frame, version: int = 2) -> bytes:
+    """The bytes of a frame, in the form of a version of the protocol.
 
     >>> encode(frames.Probe((1, "milan", 3), 7)).hex(" ")
     '93 06 93 01 a5 6d 69 6c 61 6e 03 07'
     """
-    assert _FRAMES.pack is not None
-    return _encoder.encode(_FRAMES.pack(frame))
+    pack = _FRAMES.pack if version > 1 else _PACK_1
+    assert pack is not None
+    return _encoder.encode(pack(frame))
 
 
-def decode(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Frame:
-    """Read a frame; what is none is refused with :class:`~palio.errors.DecodeError`.
+def decode(data: bytes, limits: Limits = PROTOCOL_LIMITS) -> Frame:
+    """Read a frame of any version; what is none is refused with :class:`~palio.errors.DecodeError`.
+
+    Documents in it may be as large as the protocol allows, whatever is configured: they have entered elsewhere.
 
     >>> decode(bytes.fromhex("93 06 93 01 a5 6d 69 6c 61 6e 03 07"))
     Probe(session=(1, 'milan', 3), number=7)
@@ -232,7 +248,7 @@ def encode_message(message: Message) -> bytes:
     return _encoder.encode(_MESSAGE.pack(message))
 
 
-def decode_message(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Message:
+def decode_message(data: bytes, limits: Limits = PROTOCOL_LIMITS) -> Message:
     """Read what :func:`encode_message` has written."""
     message: Message = _decode(_MESSAGE, _message_decoder, data, limits)
     return message

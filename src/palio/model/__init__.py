@@ -9,7 +9,7 @@ from palio.model.envelope import Envelope, NotificationId, Payload
 from palio.model.exactness import INEXACT, InexactCase, inexact_cases
 from palio.model.explanation import Explanation, Reason, Verdict
 from palio.model.filter import NOTHING, Filter
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import DEFAULT_LIMITS, PROTOCOL_LIMITS, Limits
 from palio.model.mode import Mode
 from palio.model.notification import Notification
 from palio.model.operator import Operator
@@ -21,6 +21,7 @@ __all__ = [
     "DEFAULT_LIMITS",
     "INEXACT",
     "NOTHING",
+    "PROTOCOL_LIMITS",
     "Advertisement",
     "Constraint",
     "Envelope",

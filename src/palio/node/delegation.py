@@ -24,6 +24,7 @@ from palio.model import Filter, Notification
 from palio.node.holdback import order_of
 from palio.node.journal import Journal
 from palio.node.monitors import Monitors
+from palio.node.peer_limits import PeerLimits
 from palio.node.settings import Delegation
 from palio.node.watches import Commission, Place, Step, Watch
 from palio.routing import messages
@@ -36,8 +37,14 @@ class Delegating:
     """Moves the monitors of one server, and takes in those of its neighbours."""
 
     def __init__(
-        self, router: Router, monitors: Monitors, delegation: Delegation, journal: Journal | None = None
+        self,
+        router: Router,
+        monitors: Monitors,
+        delegation: Delegation,
+        peer_limits: PeerLimits,
+        journal: Journal | None = None,
     ) -> None:
+        self._peer_limits = peer_limits
         self._router = router
         self._monitors = monitors
         self._delegation = delegation
@@ -71,6 +78,11 @@ class Delegating:
                 self._settle(watch)
         return any(isinstance(message, messages.Recall) for _, message in self._outgoing)
 
+    def reconsider_peer(self, peer: str) -> None:
+        """A neighbour takes more or less than before: watches that it has, or has asked for, may belong elsewhere."""
+        for watches in (self._lent, self._taken_in):
+            self._monitors.moved.update(dict.fromkeys(each for owner, each in watches.items() if owner.peer == peer))
+
     def _settle(self, watch: Watch) -> None:
         target = self._target(watch)
         if watch.place is Place.OFFERED and target != watch.peer:
@@ -103,8 +115,15 @@ class Delegating:
         return peer if peer is not None and self._may_ask(watch, peer) else LOCAL
 
     def _may_ask(self, watch: Watch, peer: str) -> bool:
-        """Whether a neighbour can watch: it is of this network, and nobody who has passed the pattern on."""
-        return self._router.peers.get(peer) is Role.PEER and peer not in watch.path
+        """Whether a neighbour can watch: it is of this network, has not passed the pattern on, and takes it.
+
+        A watch for a neighbour that does not take everything stays here, where it is known what that one takes.
+        """
+        owner = watch.owner
+        if isinstance(owner, Commission) and self._peer_limits.is_tight(owner.peer):
+            return False
+        is_possible = self._router.peers.get(peer) is Role.PEER and peer not in watch.path
+        return is_possible and self._peer_limits.takes_pattern(peer, watch.pattern)
 
     def _factors(self, watch: Watch) -> tuple[Step, ...]:
         """What a watch waits for; only those of parties for groups, for these may give up elements, unlike twins."""

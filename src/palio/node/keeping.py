@@ -30,7 +30,10 @@ class Kept(NamedTuple):
     """The position of the first entry that there is."""
 
 
-_OWN = ("party", "watch", "logs", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish")
+_OWN = (
+    *("party", "watch", "logs", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish"),
+    *("link letter", "link letters"),
+)
 """Kinds of records that count though data was lost."""
 
 
@@ -184,6 +187,7 @@ class Keeping:
         ups = node.links.restore(known, now)
         for up in ups:
             node.neighbours.restore(up)
+        node.peer_limits.restore(known, [up.peer for up in ups])
         if node.router.topology is not None:
             accounts = [value for key, value in known.items() if key[0] == "account"]
             self._waiting = known.get(("waiting",), ())

@@ -9,7 +9,7 @@ Where advertisements spread, a neighbour may watch instead (:mod:`palio.node.del
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from palio.model import Filter, Notification, Pattern
@@ -32,8 +32,18 @@ class Monitors:
     (Pattern.parse('x = 1 then x > 1'),)
     """
 
-    def __init__(self, router: Router, window: int = 0, most: int = 1, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        router: Router,
+        window: int = 0,
+        most: int = 1,
+        journal: Journal | None = None,
+        *,
+        may_take: Callable[[str, Notification], bool] = lambda _peer, _notification: True,
+    ) -> None:
         self._router = router
+        self._may_take = may_take
+        """Whether a neighbour can be told of a notification that was taken for it."""
         self._window = window
         self._most = most
         """How many notifications wait at most, for their time or for a neighbour's answer."""
@@ -281,7 +291,7 @@ class Monitors:
             return
         for filter in arrival.met:
             for watch in tuple(self._waiting.get(filter, ())):
-                if watch.accepts(arrival):
+                if watch.accepts(arrival) and self._is_for(watch, arrival.notification):
                     self._take_here(watch, (arrival.notification,), arrival.number)
         if self._collecting:
             waiting = {watch: None for filter in arrival.met for watch in self._collecting.get(filter, ())}
@@ -295,8 +305,13 @@ class Monitors:
         elif watch.place in _RUNNING:
             step = watch.waiting
             is_met = isinstance(step, Filter) and step.matches(arrival.notification)
-            if is_met and (watch.after is None or arrival.order > watch.after):
+            is_late = watch.after is not None and arrival.order <= watch.after
+            if is_met and not is_late and self._is_for(watch, arrival.notification):
                 self._take_here(watch, (arrival.notification,), arrival.number)
+
+    def _is_for(self, watch: Watch, notification: Notification) -> bool:
+        """Whether the owner of a watch can get a notification; it is not taken for one that never would."""
+        return not isinstance(watch.owner, Commission) or self._may_take(watch.owner.peer, notification)
 
     def _collect(self, watch: Watch, arrival: Arrival) -> None:
         """Let an arrival wait; if too many do, because a neighbour does not answer, the first is given up."""

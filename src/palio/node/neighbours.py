@@ -8,6 +8,7 @@ from palio.errors import CallerError, PeerError, brief
 from palio.link.links import Links
 from palio.link.ports import Keeper, LinkEvent, Members, Up, Wish
 from palio.link.states import State
+from palio.model.limits import to_wire
 from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border
@@ -39,9 +40,9 @@ class Neighbours:
         """For links: the stamp of a new one."""
         return self.membership.next_stamp()
 
-    def introduction(self) -> tuple[str, Members]:
+    def introduction(self) -> tuple[str, Members, tuple[int, ...]]:
         """For links: what a neighbour is told of this server."""
-        return self._router.name, tuple(self.membership.known().items())
+        return self._router.name, tuple(self.membership.known().items()), to_wire(self._settings.accepted)
 
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
         """For links: why there cannot be one to such a neighbour, if so.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from palio.codec.frames import Options
 from palio.errors import CallerError, InternalError, PalioError, PeerError, brief
 from palio.link.ports import Down, LinkEvent, Received, Refused, Up
-from palio.model import Notification
+from palio.model import Notification, NotificationId
 from palio.node import ports
 from palio.node.admission import NotAllowedError
 from palio.node.containment import Containment, critical
@@ -23,6 +24,7 @@ from palio.node.keys import Keys
 from palio.node.logs import Logs
 from palio.node.monitors import Monitors
 from palio.node.neighbours import Neighbours
+from palio.node.peer_limits import PeerLimits
 from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
@@ -41,6 +43,7 @@ from palio.node.ports import (
     Request,
     Rest,
     Send,
+    Unsendable,
 )
 from palio.node.publications import Publications
 from palio.node.publishing import Publishing
@@ -90,11 +93,14 @@ class Node:
         self.outlooks = Outlooks(self.router)
         self.neighbours = Neighbours(settings, self.router, journal)
         self.links = self.neighbours.links
+        self.peer_limits = PeerLimits(settings.link, self._cannot_send, journal)
         self.logs = Logs(settings.log, settings.incarnation, journal or Journal(), self.emit)
         self.reading = Reading(self.logs, journal or Journal(), self.emit)
         self.keys = Keys(settings.log.keys, settings.log.key_age)
-        self.monitors = Monitors(self.router, settings.window, settings.held_back, journal)
-        self.delegating = Delegating(self.router, self.monitors, settings.delegation, journal)
+        self.monitors = Monitors(
+            self.router, settings.window, settings.held_back, journal, may_take=self.peer_limits.takes
+        )
+        self.delegating = Delegating(self.router, self.monitors, settings.delegation, self.peer_limits, journal)
         self.publishing = Publishing(settings, self.router)
         self.publications = Publications(self, is_durable=settings.durable)
         self.requests = Requests(self, self._keeping)
@@ -260,6 +266,8 @@ class Node:
                 self.links.room(self._now, is_there=is_there and self._has_room)
             case ports.Archived(position):
                 self.logs.note_archived(position)
+            case ports.DiscardLinkLetters(peer, letters):
+                self.peer_limits.letters.discard(peer, letters)
             case _:
                 self._is_pressing = True
                 self._take_party_or_link(given)
@@ -334,13 +342,32 @@ class Node:
                     events = self.links.disconnect(peer, now, bars=bars)
                 case ports.Allow():
                     self.links.allow(peer)
-                case ports.Doubt():
+                case ports.Doubt(_, limits):
+                    if limits is not None:
+                        self._limit(peer, limits)
                     events = self.links.doubt(peer, now)
                 case ports.Lost():
                     events = self.links.lose(peer, now)
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
         self._happened(events)
+
+    def _limit(self, peer: str, limits: tuple[int, ...]) -> None:
+        """A neighbour is there, perhaps as another release than before, which takes more or less."""
+        if self.peer_limits.connected(peer, limits, lambda: self._told(peer)):
+            again = self.peer_limits.refit(peer, partial(self.links.replace, peer), self._now)
+            if again:
+                self._happened(self.links.send(peer, again, self._now))
+        self.delegating.reconsider_peer(peer)
+        self._has_news = True
+
+    def _told(self, peer: str) -> Iterable[messages.Standing]:
+        """What a neighbour was told, and not told to forget."""
+        border = self.neighbours.borders.get(peer)
+        return self.telling.told(peer, self.router.told_to(peer)) if border is None else border.told
+
+    def _cannot_send(self, peer: str, id: NotificationId, reason: str) -> None:
+        self._outputs.append(Unsendable(peer, id, reason))
 
     def lose(self, peer: str, reason: str) -> None:
         """Give up a link because of a fault; one that is wanted begins anew."""
@@ -354,6 +381,7 @@ class Node:
             self._has_news = True
             match event:
                 case Up(peer):
+                    self.peer_limits.opened(peer, event.limits)
                     self.neighbours.add(event)
                     if self._keeping:
                         self._keeping.members(peer)
@@ -362,6 +390,7 @@ class Node:
                     if self._keeping:
                         self._keeping.gone(self, peer)
                     self.neighbours.remove(peer)
+                    self.peer_limits.gone(peer)
                     self.telling.forget(peer)
                     self.delegating.lost(peer, self._now)
                     self._deliver_sequences(self.monitors.found())
@@ -468,14 +497,15 @@ class Node:
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
         """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
         for peer, control in self.telling.restore(self.router.control(), known, self._now):
-            if peer in self.neighbours.borders:
-                self.neighbours.borders[peer].let_out(control)
+            border = self.neighbours.borders.get(peer)
+            self.peer_limits.recall(peer, control if border is None else border.let_out(control), known)
 
     def send(self, peer: str, said: Sequence[Message]) -> None:
         """Say something to a neighbour, if there is a link."""
         if peer in self.router.peers:
             border = self.neighbours.borders.get(peer)
-            events = self.links.send(peer, said if border is None else border.let_out(said), self._now)
+            fitting = self.peer_limits.fit(peer, said if border is None else border.let_out(said), self._now)
+            events = self.links.send(peer, fitting, self._now)
             if events:
                 self._happened(events)
 

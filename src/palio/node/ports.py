@@ -8,7 +8,7 @@ import msgspec
 
 from palio.errors import PalioError
 from palio.link.frames import Frame
-from palio.model import Advertisement, Filter, Mode, Notification, Pattern, Trace
+from palio.model import Advertisement, Filter, Mode, Notification, NotificationId, Pattern, Trace
 from palio.node.journal import Record
 from palio.node.party_log import Keep
 from palio.routing.router import Role
@@ -159,12 +159,23 @@ class Doubt(Input, frozen=True, gc=False):
     """The way to a neighbour was interrupted, and is there again: find out whether it still knows the link."""
 
     peer: str
+    limits: tuple[int, ...] | None = None
+    """What the neighbour takes, if it cannot say so itself when links are opened (:func:`palio.model.limits.to_wire`).
+    Empty if it can. None if nothing is known of it that was not known before.
+    """
 
 
 class Lost(Input, frozen=True, gc=False):
     """A neighbour cannot be reached and is not waited for any longer: until it is back there is no link to it."""
 
     peer: str
+
+
+class DiscardLinkLetters(Input, frozen=True, gc=False):
+    """Forget publications that a neighbour could not take; numbers that are not known do no harm."""
+
+    peer: str
+    letters: tuple[int, ...]
 
 
 class Room(Input, frozen=True, gc=False):
@@ -379,6 +390,14 @@ class Fault(Output, frozen=True, gc=False):
     party: str = ""
     reading: int = 0
     """The connection that reads a log and must be closed, if there is one: the party resumes with another one."""
+
+
+class Unsendable(Output, frozen=True, gc=False):
+    """A publication does not go to a neighbour, which cannot take it; it is among the letters of the link."""
+
+    peer: str
+    id: NotificationId
+    reason: str
 
 
 class LinkUp(Output, frozen=True, gc=False):

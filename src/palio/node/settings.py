@@ -9,7 +9,7 @@ from typing import NamedTuple
 from palio.errors import CallerError, brief
 from palio.link.session import LinkSettings
 from palio.model import Mode
-from palio.model.limits import DEFAULT_LIMITS, MOST_KEY_BYTES, MOST_NAME_BYTES, Limits
+from palio.model.limits import DEFAULT_LIMITS, HIGHEST_LIMITS, MOST_NAME_BYTES, PROTOCOL_LIMITS, Limits
 from palio.node.logs import LogSettings
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
@@ -46,7 +46,9 @@ class NodeSettings(NamedTuple):
     filters_per_party: int = 10_000
     """Subscriptions (patterns count as one each), and advertisements, that one party may hold at the same time."""
     limits: Limits = DEFAULT_LIMITS
-    """What a filter, an advertisement or a notification may be."""
+    """What a filter, an advertisement or a notification of a party may be, where it enters."""
+    accepted: Limits = PROTOCOL_LIMITS
+    """What the same may be if a neighbour sends it; a server that is configured takes all that the protocol allows."""
     gateways: Mapping[str, Gateway] = {}
     """The servers of other networks with which this one may be joined."""
     window: int = 0
@@ -87,8 +89,10 @@ def check_settings(settings: NodeSettings) -> None:
         raise CallerError(f"architecture: {brief(settings.architecture)} is none of {names}")
     if not 0 <= settings.window <= MOST_WINDOW:
         raise CallerError(f"window: {brief(settings.window)} is not between 0 and {MOST_WINDOW:,} microseconds")
-    if settings.limits.key_bytes > MOST_KEY_BYTES:
-        raise CallerError(f"limits: key_bytes is {settings.limits.key_bytes:,}; it is {MOST_KEY_BYTES:,} at most")
+    if settings.limits.key_bytes > HIGHEST_LIMITS.key_bytes:
+        raise CallerError(
+            f"limits: key_bytes is {settings.limits.key_bytes:,}; it is {HIGHEST_LIMITS.key_bytes:,} at most"
+        )
     if not 0 < len(settings.server.encode("utf-8", "replace")) <= MOST_NAME_BYTES:
         raise CallerError(f"server: {brief(settings.server)} is no name of 1 to {MOST_NAME_BYTES:,} bytes")
     if settings.held_back < 1:

@@ -7,10 +7,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from palio.codec import msgpack
 from palio.errors import brief
-from palio.model import Advertisement, Filter
+from palio.model import PROTOCOL_LIMITS, Advertisement, Filter
 from palio.routing.messages import Advertise, Control, Message, Publish, Standing, Subscribe, begun, ended
 from palio.routing.router import UnexpectedMessageError
+
+_SURELY_WITHIN = 128
+"""So many constraints are within the maxima, however long they are."""
 
 
 class Gateway(msgspec.Struct, frozen=True):
@@ -48,6 +52,10 @@ class _Way:
         del self._counts[narrowed]
         return (ended(narrowed),)
 
+    def standing(self) -> tuple[Standing, ...]:
+        """All that was said instead and not taken back."""
+        return tuple(self._counts)
+
     def _narrowed(self, message: Standing) -> Standing | None:
         if isinstance(message, Advertise):
             is_relevant = self._offered is None or message.advertisement.relevant_to(self._offered)
@@ -55,7 +63,19 @@ class _Way:
         if self._wanted is None:
             return Subscribe(message.filter)
         filter = Filter([*message.filter.constraints, *self._wanted.constraints])
-        return Subscribe(filter) if filter.is_satisfiable() else None
+        if not filter.is_satisfiable():
+            return None
+        return Subscribe(filter if _is_within_maxima(filter) else message.filter)
+
+
+def _is_within_maxima(filter: Filter) -> bool:
+    """Whether the protocol allows for a filter. If it does not, the wider one serves: notifications are looked at, too,
+    when they pass.
+    """
+    count = len(filter.constraints)
+    if count <= _SURELY_WITHIN:
+        return True
+    return count <= PROTOCOL_LIMITS.constraints and len(msgpack.encode(filter)) <= PROTOCOL_LIMITS.document_bytes
 
 
 class Border:
@@ -74,6 +94,11 @@ class Border:
         self._in = _Way(gateway.exports, gateway.imports)
         self.heard: dict[Standing, None] = {}
         """What the other network has said and not taken back, as it was said."""
+
+    @property
+    def told(self) -> Iterable[Standing]:
+        """What the other network was told and not told to forget."""
+        return self._out.standing()
 
     def let_out(self, said: Iterable[Message]) -> list[Message]:
         """What the other network gets of what this one says."""

@@ -66,6 +66,10 @@ class _Sources(Generic[E]):
         """What a neighbour has told and not taken back, by source."""
         return [(source, each) for source, table in self._tables.items() for each in table.held_by(peer)]
 
+    def told_to(self, peer: str) -> list[tuple[str, E]]:
+        """What a neighbour was told and not told to forget, by source."""
+        return [(source, each) for source, table in self._tables.items() for each in table.told_to(peer)]
+
     def knows(self, source: str, element: E, peer: str) -> bool:
         """Whether a neighbour has told of an element of a source."""
         return source in self._tables and element in self._tables[source].held_by(peer)
@@ -201,6 +205,14 @@ class General(Router):
         return [
             *(Advertise(each, source) for source, each in self._offered.told_by(peer)),
             *(Subscribe(each, source) for source, each in self._wanted.told_by(peer)),
+        ]
+
+    def told_to(self, peer: str) -> list[Subscribe | Advertise]:
+        """What a neighbour was to be told of sources and not to forget."""
+        return [
+            *(Advertise(each, source) for source, each in self._offered.told_to(peer)),
+            *(Subscribe(each, source) for source, each in self._wanted.told_to(peer)),
+            *super().told_to(peer),
         ]
 
     def receive(self, peer: str, message: Control) -> None:
@@ -427,6 +439,14 @@ class AdvertisingGeneral(General):
     def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
         """Another network needs only what something advertised there is relevant to."""
         return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
+
+    def told_to(self, peer: str) -> list[Subscribe | Advertise]:
+        """What a neighbour was to be told of sources and not to forget."""
+        return [
+            *(Advertise(each, source) for source, each in self._offered.told_to(peer)),
+            *(Subscribe(each, source) for source, each in self._wanted.told_to(peer)),
+            *super().told_to(peer),
+        ]
 
     def receive(self, peer: str, message: Control) -> None:
         """What is advertised changes who has to know what."""

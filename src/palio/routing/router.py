@@ -12,7 +12,7 @@ import msgspec
 from palio.errors import CallerError, PeerError, brief
 from palio.matching import FilterIndex
 from palio.matching.candidates import Entry, Index
-from palio.model import Advertisement, Filter, Notification
+from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Notification
 from palio.routing.antichain import Antichain
 from palio.routing.board import Board
 from palio.routing.membership import Membership
@@ -91,7 +91,7 @@ class Router(ABC):
         self._parties: dict[str, _Party] = {}
         self._held_filters: Index[Entry[Filter]] = Index(Filter)
         self._held_advertisements: Index[Entry[Advertisement]] = Index(Advertisement)
-        self._index = FilterIndex()
+        self._index = FilterIndex(limits=PROTOCOL_LIMITS)
         self.board = Board(self._index)
         self._slots: dict[Filter, int] = {}
         self._targets: dict[int, str | Holders] = {}
@@ -324,6 +324,10 @@ class Router(ABC):
     def standing(self, peer: str) -> list[Subscribe | Advertise]:
         """What a neighbour has said and not taken back; saying it again would make the tables what they are."""
         return [*map(Advertise, self.advertisements.held_by(peer)), *map(Subscribe, self.subscriptions.held_by(peer))]
+
+    def told_to(self, peer: str) -> list[Subscribe | Advertise]:
+        """What a neighbour was to be told and not to forget, as far as the tables say."""
+        return [*map(Advertise, self.advertisements.told_to(peer)), *map(Subscribe, self.subscriptions.told_to(peer))]
 
     @staticmethod
     def _expect(is_possible: bool, peer: str, message: Message) -> None:

@@ -103,7 +103,7 @@ class Table(Generic[E]):
 
     def told_to(self, peer: str) -> tuple[E, ...]:
         """What a neighbour was told and not told to forget."""
-        bit = self._bits[peer]
+        bit = self._bits.get(peer, NOBODY)
         return tuple([element for element, node in self._nodes.items() if node.known & bit])
 
     # -- neighbours that are told --------------------------------------------------------------------------------------

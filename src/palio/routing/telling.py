@@ -6,7 +6,7 @@ back: make before break.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError
@@ -115,6 +115,20 @@ class Telling:
             self._noted[peer, standing] = None
         if not self._waiting:
             self.deadline = None
+
+    def told(self, peer: str, required: Iterable[Standing]) -> list[Standing]:
+        """What a neighbour was told, where the tables say what it is required to know."""
+        known = dict.fromkeys(required)
+        for standing, has_to_be_told in self._waiting.get(peer, {}).items():
+            if has_to_be_told:
+                known.pop(standing, None)
+            else:
+                known[standing] = None
+        for standing, parts in self.groups(peer):
+            for part in parts:
+                known.pop(part, None)
+            known[standing] = None
+        return list(known)
 
     def groups(self, peer: str) -> Iterator[tuple[Standing, tuple[Standing, ...]]]:
         """What a neighbour was told instead of several others, and these."""

@@ -12,7 +12,7 @@ import msgspec
 from palio.codec import frames, msgpack
 from palio.errors import CallerError, DecodeError, brief
 from palio.link.frames import Data
-from palio.model import Filter, Limits, Notification, NotificationId, Pattern
+from palio.model import PROTOCOL_LIMITS, Filter, Notification, NotificationId, Pattern
 from palio.node import ports
 from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, FromPeer, LinkDown, LinkUp, Output, Request, Send
 from palio.routing import messages
@@ -53,13 +53,13 @@ def read_id(text: object) -> NotificationId:
     raise CallerError(f"{brief(text)} is no id of a notification; one looks like milan/1751500000000000/41")
 
 
-def read_question(arguments: dict[str, Any], limits: Limits) -> Asked:
+def read_question(arguments: dict[str, Any]) -> Asked:
     """What is asked, from the arguments of a query."""
     party, document = arguments.get("party"), arguments.get("notification")
     if party is not None and (not isinstance(party, str) or not party):
         raise CallerError(f"party: {brief(party)} is no name")
     try:
-        content = None if document is None else msgpack.decode(Notification, document, limits)
+        content = None if document is None else msgpack.decode(Notification, document, PROTOCOL_LIMITS)
     except DecodeError as error:
         raise CallerError(f"notification: {error}") from error
     return Asked(read_id(arguments.get("id")), party, content)
@@ -293,6 +293,7 @@ class Account:
                 "link": self._link_changes.get(name, [])[-MOST_CHANGES:],
                 "exports": "" if exports is None or exports.matches(content) else str(exports),
                 "imports": "" if imports is None or imports.matches(content) else str(imports),
+                "letter": node.peer_limits.letters.reason(name, self._id),
             }
 
     def _is_advertised(self, content: Notification) -> bool | None:

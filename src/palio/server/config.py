@@ -17,7 +17,7 @@ import msgspec
 from palio.errors import CallerError, PalioError, brief
 from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter
-from palio.model.limits import DEFAULT_LIMITS, MOST_KEY_BYTES, Limits
+from palio.model.limits import DEFAULT_LIMITS, HIGHEST_LIMITS, Limits
 from palio.node.settings import MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
@@ -79,6 +79,10 @@ class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """
     most_bytes: Count = 256 << 20
     """The same, by their size."""
+    letters: Count = 1_000
+    """Publications of each link that the neighbour cannot take and that are kept; with more the oldest are dropped."""
+    letters_bytes: Count = 16 << 20
+    """The same, by their size; the last one is kept in any case."""
     lost_seconds: Seconds = 60.0
     """A neighbour that cannot be reached for so long has no link any more until it is back: others may go around it.
     Not where there is a store.
@@ -87,7 +91,14 @@ class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     def settings(self, *, is_durable: bool) -> LinkSettings:
         """As links take them."""
         full = (self.most * 3 // 4, self.most_bytes * 3 // 4) if is_durable else (self.full, self.full_bytes)
-        return LinkSettings(full=full[0], full_bytes=full[1], outbox=self.most, outbox_bytes=self.most_bytes)
+        return LinkSettings(
+            full=full[0],
+            full_bytes=full[1],
+            outbox=self.most,
+            outbox_bytes=self.most_bytes,
+            letters=self.letters,
+            letters_bytes=self.letters_bytes,
+        )
 
 
 class Slow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -382,8 +393,12 @@ def _check(config: Config) -> None:
         limits = config.model_limits
     except CallerError as error:
         raise ConfigError(f"limits: {error}") from error
-    if limits.key_bytes > MOST_KEY_BYTES:
-        raise ConfigError(f"limits.key_bytes: {limits.key_bytes:,} is too large; the maximum is {MOST_KEY_BYTES:,}")
+    for key, value in config.limits.items():
+        most = getattr(HIGHEST_LIMITS, key)
+        if value > most:
+            raise ConfigError(
+                f"limits.{key}: {value:,} is more than {most:,}, the maximum that all servers and clients can take"
+            )
     if config.connections.frame_bytes < limits.document_bytes:
         raise ConfigError(
             f"connections.frame_bytes: {config.connections.frame_bytes:,} is less than limits.document_bytes, "

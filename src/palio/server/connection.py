@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from palio import _core
 from palio.codec import control, frames
-from palio.codec.control import Ask, Goodbye, Hello, Ping, Pong
+from palio.codec.control import VERSION, Ask, Goodbye, Hello, Ping, Pong
 from palio.codec.parts import instant
 from palio.errors import DecodeError, PeerError
 from palio.link import wire
-from palio.model import Advertisement, Filter, Mode, Pattern
+from palio.link.session import PEER_FRAME_BYTES
+from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Mode, Pattern
+from palio.model.limits import WIRE_FIELDS
 from palio.node import ports
 from palio.server.errors import Code, RefusedError, code_of
 
@@ -33,8 +35,12 @@ _MOST_NUMBER = 2**32 - 1
 _MOST_REASON = 1_024
 """Characters of the reason for which a delivery is rejected that are kept."""
 _serials = count(1)
-PEER_FRAME_BYTES = 64 << 20
-"""What a server may send at once: a message of a link may hold many notifications."""
+_TOLD_TO_VERSION_1 = {
+    name: getattr(PROTOCOL_LIMITS, name)
+    for name in WIRE_FIELDS
+    if name != "key_bytes"  # version 1 bounds keys by literal_bytes
+}
+"""What a client of version 1 has to accept: the maxima of the protocol."""
 
 
 class Connection(asyncio.Protocol):
@@ -57,6 +63,10 @@ class Connection(asyncio.Protocol):
         self.role = ""
         self.name = ""
         self.agent = ""
+        self.version = VERSION
+        """Of the protocol; it may be lower, as soon as the first exchange has shown that."""
+        self.limits: tuple[int, ...] = ()
+        """Of a server: what it takes, if it cannot say so when links are opened."""
         self.credential: str | None = None
         """The hash of the token by which it was let in."""
         self.is_open = False
@@ -221,7 +231,7 @@ class Connection(asyncio.Protocol):
         elif kind == frames.ACKNOWLEDGE and self.durable is not None:
             self._acknowledged(frames.acknowledged(data[begin + frames.HEADER : end]))
         elif kind == frames.LINK and self.role == "server":
-            frame = wire.decode(data[begin + frames.HEADER : end], self._server.config.model_limits)
+            frame = wire.decode(data[begin + frames.HEADER : end])
             self._server.driver.link_bytes += end - begin
             self._server.driver.give(ports.FromPeer(self.name, frame))
         else:
@@ -250,14 +260,18 @@ class Connection(asyncio.Protocol):
 
     def let_in(self) -> None:
         """A server may be here, and no other connection has to be kept instead."""
-        self.welcome(control.VERSION)
+        self.welcome()
 
-    def welcome(self, version: int) -> None:
+    def welcome(self) -> None:
         """Whoever it is, it may be here."""
         self.is_open = True
         node = self._server.driver.node.settings
         limits = self._server.config.limits
-        self.say(control.Welcome(version, node.server, node.start, self._most_bytes(), limits))
+        if self.version == 1 and self.role == "party":
+            limits = _TOLD_TO_VERSION_1  # such a client applies them to what it receives
+        elif self.version == 1:
+            self.limits = self._server.peers.limits_of(self.name)  # it has dialed this server, and does not say it
+        self.say(control.Welcome(self.version, node.server, node.start, self._most_bytes(), limits))
 
     def _controlled(self, frame: control.Control) -> None:
         match frame:

@@ -45,6 +45,7 @@ from palio.node.ports import (
     Request,
     Rest,
     Send,
+    Unsendable,
 )
 from palio.server.errors import code_of
 from palio.server.history import NOT_CONNECTED, SLOW, History, Loss, Turn
@@ -66,6 +67,8 @@ class Connected(Protocol):
     """Of the party, or the server."""
     serial: int
     """No other connection has the same."""
+    version: int
+    """Of the protocol."""
     is_slow: bool
     """Whether it takes nothing that can do without."""
     is_closing: bool
@@ -106,7 +109,7 @@ class Driver:
         self,
         node: Node,
         counts: Counts,
-        events: Callable[[LinkUp | LinkDown | LinkRefused], None],
+        events: Callable[[LinkUp | LinkDown | LinkRefused | Unsendable], None],
         failed: Callable[[Fault], None],
         history_bytes: int = 0,
     ) -> None:
@@ -376,7 +379,7 @@ class Driver:
             case Send(peer, frame_of_link):
                 connection = self.peers.get(peer)
                 if connection is not None and not connection.is_slow:  # links say it again
-                    for each in _encoded(frame_of_link):
+                    for each in _encoded(frame_of_link, connection.version):
                         self._put(connection, each)
             case AcceptedUpTo(party, number, mode, source):
                 self._put(self._connection(party, source), frames.accepted(number, mode))
@@ -409,7 +412,7 @@ class Driver:
                 self._put(self.parties.get(party), control.encode(control.Outlook(kind, document, is_good)))
             case Fault():
                 self._take_fault(output)
-            case LinkUp() | LinkDown() | LinkRefused():
+            case LinkUp() | LinkDown() | LinkRefused() | Unsendable():
                 self._events(output)
 
     def _reply(self, reply: Reply) -> None:
@@ -458,12 +461,13 @@ class Driver:
             self._dirty[connection] = None
 
 
-def _encoded(frame: Frame) -> Iterator[bytes]:
+def _encoded(frame: Frame, version: int) -> Iterator[bytes]:
     """A frame of a link; if it is long, as several that say the same."""
-    content = wire.encode(frame)
+    content = wire.encode(frame, version)
     if len(content) <= _SPLIT or not isinstance(frame, Data) or len(frame.messages) < 2:
         yield frames.frame(frames.LINK, content)
         return
     half = len(frame.messages) // 2
-    yield from _encoded(msgspec.structs.replace(frame, messages=frame.messages[:half]))
-    yield from _encoded(msgspec.structs.replace(frame, first=frame.first + half, messages=frame.messages[half:]))
+    yield from _encoded(msgspec.structs.replace(frame, messages=frame.messages[:half]), version)
+    rest = msgspec.structs.replace(frame, first=frame.first + half, messages=frame.messages[half:])
+    yield from _encoded(rest, version)

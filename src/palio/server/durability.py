@@ -9,18 +9,21 @@ import msgspec
 
 from palio.codec import control, frames, json, msgpack
 from palio.errors import DecodeError
-from palio.model import Limits, Notification, Pattern
+from palio.model import PROTOCOL_LIMITS, Notification, Pattern
 from palio.node.hybrid import date_of
+from palio.node.link_letters import PeerLetters
 from palio.node.party_log import Letter, PartyLog
 
 if TYPE_CHECKING:
     from palio.server.server import Server
 
+_MOST_LETTER_BYTES = 16 << 20
+"""Of the letters of a link in one answer."""
 MOST_LOGS = 200
 """Durable parties that a status tells of one by one: those for which most waits."""
 
 
-def letters(log: PartyLog, limits: Limits) -> dict[str, Any]:
+def letters(log: PartyLog) -> dict[str, Any]:
     """The dead letters of a party."""
     found = [
         {
@@ -28,11 +31,31 @@ def letters(log: PartyLog, limits: Limits) -> dict[str, Any]:
             "delivery": letter.delivery,
             "reason": letter.reason,
             "time": date_of(letter.time).isoformat(),
-            "notifications": [_form(each) for each in _notifications(letter, limits)],
+            "notifications": [_form(each) for each in _notifications(letter)],
         }
         for number, letter in log.letters.items()
     ]
     return {"letters": found, "forgotten": log.forgotten}
+
+
+def link_letters(letters: PeerLetters) -> dict[str, Any]:
+    """The publications that a peer could not take, the oldest ones first; not more than an answer should have."""
+    found: list[dict[str, Any]] = []
+    size = 0
+    for number, letter in letters.letters.items():
+        size += letter.size
+        if found and size > _MOST_LETTER_BYTES:
+            break
+        found.append(
+            {
+                "letter": number,
+                "reason": letter.reason,
+                "time": date_of(letter.time).isoformat(),
+                "notifications": [_form(letter.notification)],
+            }
+        )
+    left_out = len(letters.letters) - len(found)
+    return {"letters": found, "left_out": left_out, "forgotten": letters.forgotten, "total": letters.next}
 
 
 def _form(notification: Notification) -> dict[str, Any]:
@@ -42,20 +65,20 @@ def _form(notification: Notification) -> dict[str, Any]:
     return {**content, **envelope}
 
 
-def _notifications(letter: Letter, limits: Limits) -> list[Notification]:
+def _notifications(letter: Letter) -> list[Notification]:
     """What it says; nothing if that is lost."""
     if not letter.frame:
         return []
     ((kind, content),) = frames.frames_of(letter.frame)
     try:
         if kind == frames.DELIVER:
-            return [frames.delivered(content, limits)]
+            return [frames.delivered(content)]
         sequence = control.decode(kind, content)
         assert isinstance(sequence, control.Sequence)
-        msgpack.decode(Pattern, bytes(sequence.pattern), limits)
-        return [control.notification(*each, limits) for each in sequence.notifications]
+        msgpack.decode(Pattern, bytes(sequence.pattern), PROTOCOL_LIMITS)
+        return [control.notification(*each) for each in sequence.notifications]
     except DecodeError:
-        return []  # limits were higher once
+        return []  # an earlier release took what no release takes now
 
 
 def durable_parties(server: Server, watcher: str | None) -> list[dict[str, Any]]:

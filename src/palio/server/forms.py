@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypedDict
+from typing import Literal, NotRequired, TypedDict
 
 Time = str
 """As ``2026-07-02T19:30:00.000000Z``: earlier times are lesser texts."""
@@ -76,6 +76,8 @@ class Neighbour(TypedDict):
     exports: str
     imports: str
     """The gateway's filters, if they do not match."""
+    letter: NotRequired[str]
+    """Why the neighbour cannot take it, if so; a server of an earlier release does not say that."""
 
 
 class Failure(TypedDict):

@@ -140,6 +140,10 @@ class ServerCollector(Collector):
         )
         for name, text, values in figures:
             yield _labelled(GaugeMetricFamily, name, text, "peer", values.items())
+        yield _labelled(
+            CounterMetricFamily, "palio_link_letters", "Publications that a peer could not take.", "peer",
+            self._server.driver.node.peer_limits.letters.totals().items(),
+        )  # fmt: skip
 
     def _store(self, storage: Storage) -> Iterator[Metric]:
         figures, logs = storage.figures, list(self._server.driver.node.logs)

@@ -6,14 +6,16 @@ import asyncio
 import os
 import re
 import ssl
+from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING
 
 import structlog
 
 from palio.codec import control
-from palio.codec.control import VERSION, Goodbye, Hello, Welcome
+from palio.codec.control import VERSIONS, Goodbye, Hello, Welcome
 from palio.link.states import State
+from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
 from palio.node import ports
 from palio.routing.router import Role
 from palio.server.config import Peer, Tls
@@ -70,7 +72,7 @@ class Dialed(Connection):
     def _begin(self) -> None:
         config = self._server.config
         agent = agent_of(self._server.driver.node.settings.start)
-        self.say(Hello((VERSION,), "server", config.server, self._peer.token, agent))
+        self.say(Hello(VERSIONS, "server", config.server, self._peer.token, agent))
 
     def _before_welcome(self, kind: int, content: bytes) -> None:
         frame = control.decode(kind, content)
@@ -78,8 +80,10 @@ class Dialed(Connection):
             self.reason = f"{frame.code}: {frame.text}"
             self._transport.close()
             return
-        if not isinstance(frame, Welcome) or frame.version != VERSION:
+        if not isinstance(frame, Welcome) or frame.version not in VERSIONS:
             raise RefusedError(Code.HELLO, "a welcome was expected")
+        self.version, self.limits = frame.version, _limits_of(frame)
+        self._server.peers.note_limits(self.name, self.limits)
         if frame.server != self.name:
             self.reason = f"{frame.server!r:.60} is there instead"
             raise RefusedError(Code.NAME, f"{self.name} was looked for here")
@@ -96,6 +100,15 @@ class Dialed(Connection):
         super().connection_lost(error)
         if not self.ended.done():
             self.ended.set_result(None)
+
+
+def _limits_of(welcome: Welcome) -> tuple[int, ...]:
+    """What the server that was dialed takes from this one, if it cannot say so when links are opened."""
+    if welcome.version > 1:
+        return ()
+    known = {name: max(1, most) for name, most in welcome.limits.items() if name in WIRE_FIELDS}
+    limits = replace(VERSION_1_LIMITS, **known)
+    return to_wire(replace(limits, key_bytes=limits.literal_bytes))
 
 
 def encryption(tls: Tls) -> ssl.SSLContext:
@@ -156,6 +169,8 @@ class Peers:
         """Set while there is no connection to a peer."""
         self._retries: dict[str, tuple[float, float]] = {}
         """When to ask for a link again that was refused, and how long to wait after that."""
+        self._limits: dict[str, tuple[int, ...]] = {}
+        """What peers take that were dialed and are of version 1."""
         self._absent: dict[str, float] = {}
         """Neighbours that cannot be reached, and since when."""
         self._said: dict[str, str] = {}
@@ -353,6 +368,14 @@ class Peers:
                 await asyncio.sleep(_CHALLENGE_SECONDS / 50)
         return False
 
+    def note_limits(self, name: str, limits: tuple[int, ...]) -> None:
+        """What a peer has said in its welcome of what it takes; empty if it says that when links are opened."""
+        self._limits[name] = limits
+
+    def limits_of(self, name: str) -> tuple[int, ...]:
+        """What a peer of version 1 takes that has dialed this server: as it said when it was dialed, or the usual."""
+        return self._limits.get(name) or to_wire(VERSION_1_LIMITS)
+
     def opened(self, connection: Connection) -> None:
         """There is a way to a peer, perhaps again: what it knows of the link is to be found out."""
         name = connection.name
@@ -360,7 +383,7 @@ class Peers:
             self._free[name].clear()
         self._log.info("peer-connected", peer=name, dialed=connection.is_dialed)
         self._absent.pop(name, None)
-        self._server.driver.give(ports.Doubt(name))
+        self._server.driver.give(ports.Doubt(name, connection.limits))
         self._wish(name)
 
     def lost(self, connection: Connection) -> None:

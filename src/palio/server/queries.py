@@ -17,12 +17,12 @@ import msgspec
 from palio.codec import control, msgpack
 from palio.codec.parts import UNREADABLE
 from palio.errors import CallerError, brief
-from palio.model import Limits
+from palio.node import ports
 from palio.node.admission import NotAllowedError
 from palio.server import linking
 from palio.server.account import Account, read_question
 from palio.server.connection import Connection
-from palio.server.durability import letters
+from palio.server.durability import letters, link_letters
 from palio.server.errors import Code, code_of
 from palio.server.forms import AccountDocument
 from palio.server.status import status
@@ -125,7 +125,7 @@ class Queries:
         }
         self._answering: dict[str, Answering] = {
             "network": lambda arguments: status(server, arguments.get("watcher", "")),
-            "explain": lambda arguments: Account(server, read_question(arguments, self._limits)).tell(),
+            "explain": lambda arguments: Account(server, read_question(arguments)).tell(),
         }
         """What goes round, and what this server says to it."""
 
@@ -164,9 +164,27 @@ class Queries:
         connection.say(control.Result(query.number, status(self._server, self._watcher(connection))))
 
     def _letters(self, connection: Connection, query: control.Query) -> None:
-        _take_arguments(query)
+        """The dead letters of a party; or those of a link, which an admin may see and discard."""
+        peer, discarded = _take_arguments(query, "link", "discard")
+        if peer is not None or discarded is not None:
+            self._check_admin(connection)
+            connection.say(control.Result(query.number, self._link_letters(peer, discarded)))
+            return
         log = self._server.driver.node.logs.of(connection.name)
-        connection.say(control.Result(query.number, letters(log, self._limits)))
+        connection.say(control.Result(query.number, letters(log)))
+
+    def _link_letters(self, peer: object, discarded: object) -> Document:
+        driver = self._server.driver
+        known = {*self._server.peers.known, *driver.node.links.peers, *driver.node.peer_limits.letters.totals()}
+        if not isinstance(peer, str) or peer not in known:
+            raise CallerError(f"link: {brief(peer)} is none of {', '.join(sorted(known)) or 'its peers'}")
+        letters = driver.node.peer_limits.letters[peer]
+        if discarded is None:
+            return link_letters(letters)
+        if not isinstance(discarded, list) or not all(each in letters.letters for each in discarded):
+            raise CallerError(f"discard: {brief(discarded)} are not numbers of letters of the link to {brief(peer)}")
+        driver.give(ports.DiscardLinkLetters(peer, tuple(discarded)))
+        return {"discarded": discarded}
 
     def _watcher(self, connection: Connection) -> str | None:
         """Who sees only itself among the parties; None if it is an admin, and sees all."""
@@ -186,14 +204,14 @@ class Queries:
         id, publisher, party, seconds = _take_arguments(query, "id", "last_of", "party", "seconds")
         self._check_admin(connection)
         given_id = id if publisher is None else self._last_of(id, publisher)
-        asked = read_question({"id": given_id, "party": party}, self._limits)
+        asked = read_question({"id": given_id, "party": party})
         question = {"id": str(asked.id), "party": asked.party}
 
         def begin(given: float, done: _Done) -> None:
             end = self._server.loop.time() + given
 
             def found(first: Document) -> None:
-                content = content_of(first["servers"], self._limits)
+                content = content_of(first["servers"])
                 if content is None or asked.party is None:
                     done(lambda: explain(str(asked.id), asked.party, content, first))
                     return
@@ -207,10 +225,6 @@ class Queries:
             self._spread("explain", question, given / 2 if asked.party is not None else given, found)
 
         self._ask_all(connection, query.number, seconds, begin)
-
-    @property
-    def _limits(self) -> Limits:
-        return self._server.config.model_limits
 
     def _last_of(self, id: object, publisher: object) -> str:
         """The id of what a party has published last, at this server."""

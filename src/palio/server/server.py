@@ -10,14 +10,14 @@ from contextlib import suppress
 import structlog
 
 from palio.codec import control
-from palio.codec.control import VERSION, Hello
+from palio.codec.control import VERSIONS, Hello
 from palio.errors import PalioError, brief, stack_of
 from palio.model import Mode
 from palio.model.limits import MOST_NAME_BYTES
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
-from palio.node.ports import Fault, LinkDown, LinkRefused, LinkUp
+from palio.node.ports import Fault, LinkDown, LinkRefused, LinkUp, Unsendable
 from palio.server.archiving import Archiving
 from palio.server.backlog import Backlog
 from palio.server.config import Config, Peer
@@ -31,6 +31,8 @@ from palio.server.queries import Queries
 from palio.server.storage import Storage
 from palio.server.store_config import log_settings, mode_of
 
+_LETTERS_SECONDS = 60.0
+"""Between two lines of the log that say of a link that its peer cannot take a publication."""
 _ROUND_SECONDS = 0.25
 """How often the server looks whether connections are silent, and how late its loop is."""
 _MOST_SAID = 10
@@ -106,6 +108,8 @@ class Server:
         """Faults in this round, likewise."""
         self._gone: dict[str, float] = {}
         """Parties that are not here, and since when."""
+        self._letters_said: dict[str, float] = {}
+        """When it was last logged that a peer cannot take a publication."""
         self._all_gone = asyncio.Event()
         self.is_ready = self._is_stopping = False
         self.failed = asyncio.Event()
@@ -220,8 +224,11 @@ class Server:
 
     def admit(self, connection: Connection, hello: Hello) -> None:
         """Let somebody in, or not."""
-        if VERSION not in hello.versions:
-            raise RefusedError(Code.VERSION, f"this server speaks version {VERSION} of the protocol")
+        known = [version for version in VERSIONS if version in hello.versions]
+        if not known:
+            spoken = " and ".join(map(str, sorted(VERSIONS)))
+            raise RefusedError(Code.VERSION, f"this server speaks versions {spoken} of the protocol")
+        connection.version = known[0]
         if hello.role not in ("party", "server") or not 0 < len(hello.name.encode()) <= MOST_NAME_BYTES:
             raise RefusedError(Code.NAME, "a hello has the role party or server, and a name of 1 to 1,024 bytes")
         if hello.role == "server" and hello.name == self.config.server:
@@ -260,7 +267,7 @@ class Server:
             older.close(Code.REPLACED, f"{name} has connected again")
         self.driver.parties[name] = connection
         self._gone.pop(name, None)
-        connection.welcome(VERSION)
+        connection.welcome()
         self.driver.give(_attach(connection))
         self._log.debug("party-connected", party=brief(name))
 
@@ -389,7 +396,7 @@ class Server:
 
     # -- what the node says --------------------------------------------------------------------------------------------
 
-    def _link_event(self, event: LinkUp | LinkDown | LinkRefused) -> None:
+    def _link_event(self, event: LinkUp | LinkDown | LinkRefused | Unsendable) -> None:
         match event:
             case LinkUp(peer):
                 self.peers.up(peer)
@@ -400,6 +407,18 @@ class Server:
             case LinkRefused(peer, reason):
                 self.peers.refused(peer, reason)
                 self._log.warning("link-refused", peer=peer, reason=reason)
+            case Unsendable(peer, id, reason):
+                self._say_unsendable(peer, str(id), reason)
+
+    def _say_unsendable(self, peer: str, id: str, reason: str) -> None:
+        """Log that a peer cannot take a publication, once a minute for each link."""
+        now = self.loop.time()
+        if self._letters_said.get(peer, -_LETTERS_SECONDS) > now - _LETTERS_SECONDS:
+            return
+        self._letters_said[peer] = now
+        total = self.driver.node.peer_limits.letters[peer].next
+        advice = f"palio letters list --link {peer}"
+        self._log.warning("link-letter", peer=peer, notification=id, reason=reason, letters=total, advice=advice)
 
     def fault(self, where: str, error: Exception) -> None:
         """A fault of the server that concerns one connection, or one question."""

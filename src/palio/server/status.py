@@ -93,6 +93,7 @@ def _links(server: Server) -> list[dict[str, Any]]:
                 "unacknowledged": backlog.messages,
                 "backlog_bytes": backlog.bytes,
                 "backlog_seconds": backlog_seconds(server, name),
+                "letters": len(node.peer_limits.letters[name].letters),
                 "reason": "" if peers.is_up(name) else status.reason or peers.reasons.get(name, ""),
             }
         )

@@ -11,7 +11,7 @@ import msgspec
 
 from palio.codec import json, msgpack
 from palio.errors import DecodeError
-from palio.model import Limits, Notification
+from palio.model import PROTOCOL_LIMITS, Notification
 from palio.routing.paths import Graph
 from palio.server.forms import AccountDocument, PartyAccount
 
@@ -172,6 +172,8 @@ class _Case:
             return Verdict(
                 "gateway", f"{where}: over the gateway to {there} only goes what matches {neighbour['exports']}"
             )
+        if neighbour.get("letter"):
+            return Verdict("too-large", f"{where}: {there} cannot take it, {neighbour['letter']}")
         ups = [each["at"] for each in neighbour["link"] if each["is_up"]]
         if ups and ups[-1] > passed:
             return Verdict("link-down", f"{where}: there has been a link to {there} only since {ups[-1]}")
@@ -275,10 +277,10 @@ def explain(id: str, party: str | None, content: Notification | None, found: Doc
     return {**head, "servers": servers, "silent": silent, "left_out": found["left_out"]}
 
 
-def content_of(accounts: Iterable[AccountDocument], limits: Limits) -> Notification | None:
+def content_of(accounts: Iterable[AccountDocument]) -> Notification | None:
     """What the notification is, as the first server says that knows it."""
     for each in accounts:
         if each["document"] is not None:
             with suppress(DecodeError):
-                return msgpack.decode(Notification, each["document"], limits)
+                return msgpack.decode(Notification, each["document"], PROTOCOL_LIMITS)
     return None

@@ -9,7 +9,7 @@ import msgspec
 from palio.codec import control, frames, msgpack
 from palio.codec.frames import Options
 from palio.errors import InternalError
-from palio.model import Mode, Pattern
+from palio.model import PROTOCOL_LIMITS, Mode, Pattern
 from palio.node.node import Node
 from palio.node.ports import (
     AcceptedUpTo,
@@ -128,5 +128,5 @@ def one_by_one(block: DeliverBlock) -> Iterator[Deliver | DeliverSequence]:
             sequence = control.decode(kind, content)
             assert isinstance(sequence, control.Sequence)
             notifications = tuple(control.notification(*each) for each in sequence.notifications)
-            pattern = msgpack.decode(Pattern, bytes(sequence.pattern))
+            pattern = msgpack.decode(Pattern, bytes(sequence.pattern), PROTOCOL_LIMITS)
             yield DeliverSequence(block.party, pattern, notifications, number, block.reading)

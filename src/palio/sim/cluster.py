@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from palio.errors import InternalError
+from palio.errors import DecodeError, InternalError
+from palio.link import wire
 from palio.link.frames import Data, Frame
-from palio.model import Advertisement, Filter, Notification, Pattern
+from palio.model import Advertisement, Filter, Limits, Notification, Pattern
 from palio.node.journal import Record
 from palio.node.keeping import tail_from
 from palio.node.node import Node, NodeSettings
@@ -107,6 +108,10 @@ class Cluster:
         self.answers: MutableSequence[Answer] = []
         self.links: list[tuple[int, str, LinkUp | LinkDown | LinkRefused]] = []
         self.hops: MutableSequence[Hop] = []
+        self.has_doors = False
+        """Whether frames are read as bytes before a server takes them."""
+        self.refusals: list[str] = []
+        """The frames that were refused."""
         self.messages = 0
         self.moment = 0
         """How many things have happened to servers and parties, for the record."""
@@ -152,8 +157,19 @@ class Cluster:
         self._plan(server, node)
 
     def _arrive(self, source: str, target: str, frame: Frame) -> None:
-        if target in self.nodes:
-            self.give(target, (FromPeer(source, frame),))
+        if target not in self.nodes:
+            return
+        if self.has_doors:
+            try:
+                wire.decode(wire.encode(frame), self.door(target))
+            except DecodeError as error:
+                self.refusals.append(f"{target} refuses a frame of {source}: {error}")
+                return
+        self.give(target, (FromPeer(source, frame),))
+
+    def door(self, server: str) -> Limits:
+        """What a server takes from its peers; a connection ends with whatever exceeds it."""
+        return self.nodes[server].settings.accepted
 
     def _take(self, server: str, output: Output) -> None:
         if isinstance(output, Send):

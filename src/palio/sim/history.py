@@ -136,6 +136,15 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
         return " ".join(part for part in parts if part)
 
 
+class ServerLimits(msgspec.Struct, frozen=True):
+    """The limits of one server, by name, where they differ from what is usual."""
+
+    entry: dict[str, int] = {}
+    """Of what its parties say: the configured ones."""
+    accepted: dict[str, int] = {}
+    """Of what its peers say, if it is of an earlier release: later ones take all that the protocol allows."""
+
+
 class History(msgspec.Struct, frozen=True):
     """A network and what happens to it."""
 
@@ -157,6 +166,8 @@ class History(msgspec.Struct, frozen=True):
     logs: LogSettings | None = None
     """How servers keep what is for durable parties, which are those that attach as such. By default that follows from
     the seed; then all parties of durable servers are durable, and acknowledge by themselves."""
+    limits: dict[str, ServerLimits] = {}
+    """Of each server, if they differ."""
 
     @property
     def merges(self) -> bool:

@@ -15,6 +15,7 @@ from palio.sim.deliveries_law import DeliveriesLaw
 from palio.sim.durability_law import DurabilityLaw
 from palio.sim.generate import GRAPHS
 from palio.sim.hybrid import HybridWorld, are_joined, gateway
+from palio.sim.limits_law import LimitedWorld
 from palio.sim.merging_law import MergingLaw
 from palio.sim.outlooks_law import judge_outlooks
 from palio.sim.placing import placed
@@ -48,6 +49,7 @@ class Oracle:
         problems += self._judge_hops(epoch, world)
         problems += [f"no answer to: {asked.step}" for asked in self._player.unanswered.values()]
         problems += [f"never taken: {step}" for step in self._player.waiting.values()]
+        problems += self._player.cluster.refusals
         return self._player.problems + problems
 
     def world(self) -> World:
@@ -68,6 +70,9 @@ class Oracle:
         patterns = {name: [each for record in of[name].values() for each in record.patterns] for name in servers}
         offers = {name: {party: record.advertisements for party, record in of[name].items()} for name in servers}
         mixed = player.history.architecture
+        if player.history.limits:
+            accepted = {name: player.cluster.nodes[name].settings.accepted for name in servers}
+            return LimitedWorld(mixed, links, filters, offers, accepted), patterns
         if mixed not in GRAPHS and "+" not in mixed:
             return World(mixed, links, filters, offers), patterns
         latencies = {
@@ -138,12 +143,17 @@ class Oracle:
                 yield f"{id} went from {hop.source} to {hop.target}, where nobody wants it"
 
     def _may_carry(self, hop: Hop, world: World, entry: str) -> bool:
-        """Whether somebody wants it; where servers merge imperfectly, whether they had been told so."""
-        if not self._player.history.slack:
+        """Whether somebody wants it; where filters are widened or merged imperfectly, whether it was told so."""
+        history = self._player.history
+        if not history.slack and not history.limits:
             return world.may_carry(hop.source, hop.target, hop.notification, entry)
         told = self._player.cluster.nodes[hop.source].router.standing(hop.target)
         role = world.links[hop.source].get(hop.target)
-        is_up = role is Role.MASTER or (role is Role.GATEWAY and world.kind(hop.source) == "hs")
+        is_up = (
+            world.kind(hop.source) == "nf"
+            or role is Role.MASTER
+            or (role is Role.GATEWAY and world.kind(hop.source) == "hs")
+        )
         return is_up or any(isinstance(each, Subscribe) and each.filter.matches(hop.notification) for each in told)
 
 

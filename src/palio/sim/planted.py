@@ -14,6 +14,7 @@ from palio.sim import (
     fault_bugs,
     gateway_bugs,
     graph_bugs,
+    limits_bugs,
     link_bugs,
     merging_bugs,
     pattern_bugs,
@@ -37,6 +38,7 @@ _MODULES = (
     merging_bugs,
     durability_bugs,
     fault_bugs,
+    limits_bugs,
 )
 PLANTED: dict[str, Bug] = {bug.name: bug for module in _MODULES for bug in module.BUGS.all}
 """By name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import NamedTuple
 from zlib import crc32
@@ -12,7 +13,7 @@ import msgspec
 from palio.errors import InternalError
 from palio.link.session import LinkSettings
 from palio.link.states import State
-from palio.model import Advertisement, Filter, Notification, Pattern, Trace
+from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Limits, Notification, Pattern, Trace
 from palio.model.envelope import NotificationId
 from palio.node import ports
 from palio.node.containment import FaultError
@@ -24,7 +25,7 @@ from palio.routing.router import Role
 from palio.sim.durable import Durable
 from palio.sim.fault_stories import hostile
 from palio.sim.faulty import FaultyNode, is_poisoned
-from palio.sim.history import History, Step
+from palio.sim.history import History, ServerLimits, Step
 from palio.sim.hybrid import architecture_of, are_joined, gateway
 from palio.sim.readers import KEEP
 from palio.sim.record import Change, Epoch, PartyRecord, Publication
@@ -63,6 +64,7 @@ class Player:
         self.history = history
         self.cluster = TroubledCluster(Random(history.seed), self._latency, self._died_by_itself)
         self.cluster.in_blocks = history.seed % 2 == 1
+        self.cluster.has_doors = bool(history.limits)
         self.durable = Durable(self, history.logs) if history.logs is not None else None
         if any(is_poisoned(step.text) for step in history.steps):
             self.cluster.make_node = FaultyNode
@@ -143,6 +145,7 @@ class Player:
         full = Random(f"{self.history.seed} room").choice(_ROOMS)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window, full=full)
         history = self.history
+        limits = history.limits.get(server, ServerLimits())
         settings = NodeSettings(
             server, architecture_of(history.architecture, server), self._life(server), links
         )._replace(
@@ -154,6 +157,8 @@ class Player:
             delegation=history.delegation,
             telling=history.telling,
             compression=history.compression,
+            limits=Limits(**limits.entry),
+            accepted=replace(PROTOCOL_LIMITS, **limits.accepted),
         )
         here = [name for name, party in self.parties.items() if party.server == server]
         self.cluster.start(settings, [self._attach(name) for name in here if not self._is_durable(name)])

@@ -11,6 +11,7 @@ from palio.sim.durability_stories import DURABLE_FAULTS, generate_durability
 from palio.sim.fault_stories import FAULTY, generate_faults
 from palio.sim.generate import FAULTS, GRAPHS, generate
 from palio.sim.history import History
+from palio.sim.limits_stories import LIMITED, generate_limits
 from palio.sim.merging_stories import TELLING, generate_merging
 from palio.sim.pattern_stories import generate_patterns
 
@@ -53,6 +54,12 @@ SUITES: dict[str, Suite] = {
             "filters that are merged by who tells or hears them, changes that wait, questions about demand",
             generate_merging,
             TELLING,
+        ),
+        Suite(
+            "limits",
+            "servers with different limits, some of an earlier release; filters and notifications as large as allowed",
+            generate_limits,
+            LIMITED,
         ),
         Suite(
             "durability",

@@ -21,7 +21,7 @@ from pyspark.sql.types import DataType, IntegerType, LongType, ShortType, String
 
 from palio.errors import CallerError, PalioError, brief
 from palio.model.filter import Filter
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import READING_LIMITS, Limits
 from palio.spark.parsing import Reading, read_filter, read_parts
 from palio.spark.shipping import Assembly, Shipment
 
@@ -132,7 +132,7 @@ def read_filters(session: SparkSession, path: str | os.PathLike[str]) -> DataFra
 def prepare(
     filters: DataFrame,
     *,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits = READING_LIMITS,
     fail_fast: bool = False,
     filters_per_index: int = FILTERS_PER_INDEX,
 ) -> FilterSet:

@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from palio.errors import CallerError, PalioError, UnsupportedColumnError, brief
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import READING_LIMITS, Limits
 from palio.spark.filters import FilterSet, arrow_type_of, check_table, prepare
 from palio.spark.matching import match, match_with_clock
 from palio.spark.parsing import Reading
@@ -45,7 +45,7 @@ class PatternSet:
         self.id_type = id_type
 
 
-def prepare_patterns(patterns: DataFrame, *, limits: Limits = DEFAULT_LIMITS) -> PatternSet:
+def prepare_patterns(patterns: DataFrame, *, limits: Limits = READING_LIMITS) -> PatternSet:
     """Read a table of ``id`` and ``text`` (``... then ...``, or the JSON form) and make it ready for matching."""
     id_type = check_table(patterns)
     session = patterns.sparkSession

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import ArrayType, DataType
 
 from palio.errors import CallerError, PalioError, brief
-from palio.model.limits import DEFAULT_LIMITS, Limits
+from palio.model.limits import READING_LIMITS, Limits
 from palio.spark.archive import is_archive
 from palio.spark.event_folder import EventFolder, Skipped, Table, unreadable_file
 from palio.spark.filters import FilterSet, prepare
@@ -41,7 +41,7 @@ def match_stream(  # noqa: PLR0913 (each says a thing of its own)
     result: Result = "narrow",
     bodies: str | None = None,
     every: str | None = None,
-    limits: Limits = DEFAULT_LIMITS,
+    limits: Limits = READING_LIMITS,
 ) -> StreamingQuery:
     """Match a stream against the newest version of the filters, batch by batch, and write Parquet; start the query.
 
