@@ -9,6 +9,11 @@ from palio.model.constraint import Constraint
 from palio.model.immutable import Immutable, fill
 
 
+FORM = 1
+"""The version of the canonical form. It changes whenever ``canonical()`` gives other words to some filter, advertisement
+or pattern: stores then rebuild their keys when they are opened."""
+
+
 def expect(value: object, cls: type) -> None:
     """Refuse an operand of the wrong class, which would otherwise fail somewhere deep."""
     if not isinstance(value, cls):

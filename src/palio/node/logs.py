@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palio.codec import control, frames
-from palio.errors import CallerError, brief
+from palio.errors import CallerError, DecodeError, brief
 from palio.model import Notification
 from palio.node import entries
 from palio.node.entries import Entry, Head, Share
@@ -389,19 +389,21 @@ class Logs:
             log.marks.sort()
         doubtful: dict[PartyLog, None] = {}
         for position, data in tail:
-            if data:
-                self._recall(position, data, doubtful)
-            else:  # it was damaged: nobody knows which numbers were given in it
-                self.position = max(self.position, position + 1)
+            self.position = max(self.position, position + 1)
+            try:
+                self._recall(position, data, entries.decode(data).head, doubtful)
+            except DecodeError:  # it was damaged: nobody knows which numbers were given in it
                 doubtful |= dict.fromkeys(self._logs.values())
+        for log in self._logs.values():
+            cursor = known.get(("cursor", log.name))
+            if log.marks and log.marks[-1].number >= log.next or (cursor is not None and cursor[0] > log.next):
+                doubtful[log] = None  # numbers were given that are not known here
         self._rename(doubtful)
         self.first = first
         for log in self._logs.values():
             self._recover(log, known.get(("cursor", log.name)))
 
-    def _recall(self, position: int, data: bytes, doubtful: dict[PartyLog, None]) -> None:
-        self.position = max(self.position, position + 1)
-        head = entries.decode(data).head
+    def _recall(self, position: int, data: bytes, head: Head, doubtful: dict[PartyLog, None]) -> None:
         if position >= self._swept.position:
             self.size += len(data)
             self.count += head.count
@@ -440,7 +442,9 @@ class Logs:
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
         self._stale += [("mark", log.number, mark.number) for mark in log.marks if mark.number >= log.next]
-        log.marks = [mark for mark in log.marks if mark.position >= self.first and mark.number < log.next]
+        log.marks = [
+            mark for mark in log.marks if self.first <= mark.position < self.position and mark.number < log.next
+        ]
         log.letters = dict(sorted(log.letters.items()))
         if cursor is not None:
             log.restore(cursor)
@@ -449,6 +453,7 @@ class Logs:
             log.dropped = log.drop(log.bound())
         if cursor is None or log.high < 0:
             log.high = log.next  # it was reading when the server died
+        log.letter = max([log.letter, *(number + 1 for number in log.letters)])
         log.high = min(log.high, log.next)
         log.done = min(log.done, log.next)
 

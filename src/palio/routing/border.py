@@ -54,7 +54,7 @@ class _Way:
             return Advertise(message.advertisement) if is_relevant else None
         if self._wanted is None:
             return Subscribe(message.filter)
-        filter = Filter([*message.filter.constraints, *self._wanted.constraints])
+        filter = Filter([*message.filter.constraints, *self._wanted.constraints]).canonical()
         return Subscribe(filter) if filter.is_satisfiable() else None
 
 

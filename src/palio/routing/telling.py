@@ -130,20 +130,35 @@ class Telling:
         self._noted.clear()
         return found
 
-    def restore(self, required: Said, records: Mapping[tuple[Any, ...], Any], now: int) -> Said:
-        """Take back what was kept, where the tables say what is required; what neighbours were told until then."""
+    def restore(self, required: Said, records: Mapping[tuple[Any, ...], Any], now: int) -> tuple[Said, list[Key]]:
+        """Take back what was kept, where the tables say what is required; what neighbours were told until then.
+
+        Records that do not fit the tables do not count, and are returned as well.
+        """
+        misfits: list[Key] = []
         known: dict[str, dict[Control, None]] = {peer: dict.fromkeys(messages) for peer, messages in required}
         for peer, standing, has_to_be_told in [
             (*key[1:], value) for key, value in records.items() if key[0] == "untold"
         ]:
-            self._waiting.setdefault(peer, {})[standing] = has_to_be_told
             told = known.setdefault(peer, {})
+            if (standing in told) is not has_to_be_told:
+                misfits.append(("untold", peer, standing))
+                continue
+            self._waiting.setdefault(peer, {})[standing] = has_to_be_told
             if has_to_be_told:
                 del told[standing]
             else:
                 told[standing] = None
+        fitting: dict[tuple[Any, ...], Any] = {}
+        for key, value in records.items():
+            if key[0] == "told":
+                told = known.get(key[1], {})
+                if all(part in told for part in value[1]) and (key[2] not in told or key[2] in value[1]):
+                    fitting[key] = value
+                else:
+                    misfits.append(key)
         merged: list[tuple[str, Standing]] = []
-        for peer, standing, parts in self._lanes.restore(records):
+        for peer, standing, parts in self._lanes.restore(fitting):
             for part in parts:
                 del known[peer][part]
             merged.append((peer, standing))
@@ -155,7 +170,7 @@ class Telling:
         if self._waiting:
             self.deadline = now + self._settings.delay
         self.records()
-        return [(peer, list(told)) for peer, told in known.items()]
+        return [(peer, list(told)) for peer, told in known.items()], misfits
 
 
 _AT_ONCE = TellingSettings()

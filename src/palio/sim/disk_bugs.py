@@ -57,7 +57,7 @@ def _tables_not_kept(_right: _Right) -> _Right:
 @BUGS.plant(Keeping, "gone", TREES, ("all",))
 def _tables_of_the_gone_kept(_right: _Right) -> _Right:
     """What a neighbour held stays on disk when its link has ended."""
-    return lambda _keeping, _node, _peer: None
+    return lambda _keeping, _peer: None
 
 
 @BUGS.plant(Links, "keep", _SERVERS, _CRASHES)

@@ -8,6 +8,7 @@ ray downwards, at most one ray upwards, single values and prefixes between them,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice, product
 from typing import NamedTuple
 
 from palio.errors import InternalError
@@ -15,12 +16,14 @@ from palio.model.constraint import Constraint
 from palio.model.operator import Operator
 from palio.model.sets.cones import cone, cone_end
 from palio.model.sets.express import SPELLINGS, Spelling, Test, Unspeakable, brief_number, previous_float
-from palio.model.sets.intervals import FLOAT, INTEGER, Boundary, Bounds, pieces
+from palio.model.sets.intervals import EMPTY, FLOAT, INTEGER, Boundary, Bounds, difference, fold, is_subset, pieces, union
 from palio.model.sets.strings import StringSet
 from palio.model.sets.valueset import PRESENT, Orders, ValueSet
-from palio.model.value import MIN_INTEGER, Type, Value
+from palio.model.value import Type, Value
 
 _Free = Callable[[str], bool]
+_Tests = tuple[Test | None, Test | None]
+"""For the ray downwards, and for that upwards."""
 
 
 def express_union(name: str, allowed: ValueSet) -> tuple[Constraint, ...]:
@@ -145,19 +148,55 @@ class _Rest:
 
     def __init__(self, field: str, bounds: Bounds) -> None:
         self.spelling = _spelling(field)
-        self.is_full = bounds == self.spelling.domain.full
         self.down, self.up, between = _Split.of(self.spelling, bounds)
         self.points: dict[Value, None] = {}
-        """Single values, in ascending order."""
+        """Single values."""
         for low, high in between:
             self.points.update(dict.fromkeys(value for _, value in _between(self.spelling, low, high)))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all values are there: then the only interval is that from the bottom."""
+        return self.down == self.spelling.domain.full
+
+    def left(self, tests: _Tests, other: _Rest) -> tuple[Value, ...] | None:
+        """The single values that tests leave of the rays, if they select nothing else, and leave only a few.
+
+        There are few if the other type may have them as points. A ray for which there is no test does not count.
+        """
+        domain, outside = self.spelling.domain, union(self.down, self.up)
+        selected = fold(union, [EMPTY, *(domain.select(*test) for test in tests if test is not None)])
+        if not is_subset(selected, outside):
+            return None
+        most = len(other.points) + 1
+        found: list[Value] = []
+        for low, high in pieces(difference(outside, selected)):
+            piece = (low,) if high is None else (low, high)
+            is_apart = not self.is_full and ((tests[0] is None and piece == self.down) or (tests[1] is None and piece == self.up))
+            if not is_apart:
+                end = domain.top if high is None else high
+                found += (each for _, each in islice(_between(self.spelling, low, end), most + 1))
+        return tuple(found) if len(found) <= most else None
+
+    def leave(self, tests: _Tests, points: Iterable[Value]) -> None:
+        """The tests have said the rays; these points are left of them."""
+        is_full = self.is_full
+        if tests[0] is not None or is_full:
+            self.down = ()
+        if tests[1] is not None:
+            self.up = ()
+        self.points.update(dict.fromkeys(points))
 
     def settle(self) -> Iterator[_Typed]:
         """Say the rays that the other type does not share; rays of one value become points."""
         type = self.spelling.type
-        if self.is_full and self.down:
+        if self.is_full:
             yield type, (Operator.ANY, None)
-            self.down = ()
+            return
+        gap = self.spelling.cuts.value(self.down[1], self.up[0]) if self.down and self.up and not self.points else None
+        if gap is not None:
+            yield type, (Operator.NE, gap)
+            return
         for ray in (self.down, self.up):
             if ray:
                 operator, value = _ray(self.spelling, ray)
@@ -168,16 +207,8 @@ class _Rest:
 
 
 def _split_numbers(integers: _Rest, floats: _Rest) -> Iterator[_Typed]:
-    both = _shared_ray(integers.down, floats.down, _downwards)
-    if both is not None:
-        yield Type.NUMBER, both
-        integers.down = floats.down = ()
-    # All integers are one interval, which may belong to the ray upwards as well.
-    up = integers.up or (integers.down if integers.is_full else ())
-    both = _shared_ray(up, floats.up, _upwards)
-    if both is not None:
-        yield Type.NUMBER, both
-        integers.down, integers.up, floats.up = (() if integers.is_full else integers.down), (), ()
+    for test in _share_rays(integers, floats):
+        yield Type.NUMBER, test
     yield from integers.settle()
     yield from floats.settle()
     for value in sorted({**integers.points, **floats.points}):
@@ -186,27 +217,62 @@ def _split_numbers(integers: _Rest, floats: _Rest) -> Iterator[_Typed]:
         yield type, (Operator.EQ, value)
 
 
-def _shared_ray(integers: Bounds, floats: Bounds, tests: Callable[[Bounds, Bounds], Iterable[Test]]) -> Test | None:
-    """One test of both types that selects these two rays, the one with the shortest literal."""
-    if not integers or not floats:
-        return None
-    fitting = [test for test in tests(integers, floats) if _selects(*test, integers, floats)]
-    return min(fitting, key=lambda test: (len(repr(test[1])), test[0].value, test[1]), default=None)
+class _Shared(NamedTuple):
+    """Tests for the rays of both types, and the numbers that they leave to be said as points."""
+
+    tests: _Tests
+    integers: tuple[Value, ...]
+    floats: tuple[Value, ...]
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """The more is said together the better, then the less is left, then the shorter."""
+        said = [test for test in self.tests if test is not None]
+        texts = [(len(repr(value)), operator.value, value) for operator, value in said]
+        return -len(said), len(self.integers) + len(self.floats), sum(text[0] for text in texts), texts
 
 
-def _downwards(integers: Bounds, floats: Bounds) -> Iterator[Test]:
-    if len(integers) > 1:
-        yield Operator.LE, integers[1] - 1
-    if len(floats) > 1:
-        yield Operator.LT, brief_number(floats[1])
-        yield Operator.LE, brief_number(previous_float(floats[1]))
+def _share_rays(integers: _Rest, floats: _Rest) -> list[Test]:
+    """Say rays of both types together, if what that leaves of them can be said as points of both types."""
+    found: list[_Shared] = []
+    for tests in product([None, *_downwards(integers, floats)], [None, *_upwards(integers, floats)]):
+        left, others = integers.left(tests, floats), floats.left(tests, integers)
+        if (
+            any(tests)
+            and left is not None
+            and others is not None
+            and all(each in floats.points or each in others for each in left)
+            and all(each in integers.points or each in left for each in others)
+        ):
+            found.append(_Shared(tests, left, others))
+    best = min(found, key=lambda each: each.rank, default=None)
+    if best is None:
+        return []
+    integers.leave(best.tests, best.integers)
+    floats.leave(best.tests, best.floats)
+    return [test for test in best.tests if test is not None]
 
 
-def _upwards(integers: Bounds, floats: Bounds) -> Iterator[Test]:
-    if integers[0] != MIN_INTEGER:
-        yield Operator.GE, integers[0]
-    yield Operator.GE, brief_number(floats[0])
-    yield Operator.GT, brief_number(previous_float(floats[0]))
+def _downwards(integers: _Rest, floats: _Rest) -> Iterator[Test]:
+    """Tests that may say the rays downwards of both types."""
+    if not integers.down or not floats.down:
+        return
+    if not integers.is_full:
+        yield Operator.LE, integers.down[1] - 1
+    if not floats.is_full:
+        yield Operator.LT, brief_number(floats.down[1])
+        yield Operator.LE, brief_number(previous_float(floats.down[1]))
+
+
+def _upwards(integers: _Rest, floats: _Rest) -> Iterator[Test]:
+    """Tests that may say the rays upwards of both types."""
+    if not (integers.up or integers.is_full) or not (floats.up or floats.is_full):
+        return
+    if integers.up:
+        yield Operator.GE, integers.up[0]
+    if floats.up:
+        yield Operator.GE, brief_number(floats.up[0])
+        yield Operator.GT, brief_number(previous_float(floats.up[0]))
 
 
 def _selects(operator: Operator, value: Value, integers: Bounds, floats: Bounds) -> bool:
