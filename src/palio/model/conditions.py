@@ -8,10 +8,9 @@ from palio.errors import CallerError, InvalidConstraintError, brief
 from palio.model.constraint import Constraint
 from palio.model.immutable import Immutable, fill
 
-
 FORM = 1
-"""The version of the canonical form. It changes whenever ``canonical()`` gives other words to some filter, advertisement
-or pattern: stores then rebuild their keys when they are opened."""
+"""The version of the canonical form. It changes whenever ``canonical()`` gives other words to some filter,
+advertisement or pattern: stores then rebuild their keys when they are opened."""
 
 
 def expect(value: object, cls: type) -> None:
@@ -23,7 +22,8 @@ def expect(value: object, cls: type) -> None:
 def same_words(given: ConstraintSet, constraints: Sequence[Constraint]) -> bool:
     """Whether the constraints are these, in this order and with literals of these classes: 5 is not written as 5.0."""
     return given.constraints == tuple(constraints) and all(
-        mine.value.__class__ is other.value.__class__ for mine, other in zip(given.constraints, constraints, strict=True)
+        mine.value.__class__ is other.value.__class__
+        for mine, other in zip(given.constraints, constraints, strict=True)
     )
 
 

@@ -185,7 +185,7 @@ class _Fitting:
         base = self.get(("base", peer)) or 0
         following = base
         for first, count in parcels:
-            if first > following or (first != following and following != base) or not count:
+            if first > following or following not in (first, base) or not count:
                 return f"messages of the link are missing, from number {following} on"
             following = max(following, first + count)
         return None
@@ -311,12 +311,11 @@ class _Fitting:
 
     def _arrival_problem(self, key: Key, value: Any) -> str | None:
         watch = key[2] if key[0] == "pending" else value[2]
-        state = None if watch is None else self.get(watch)
+        state: Any = None if watch is None else self.get(watch)
         if watch is not None and state is None:
             return "the pattern for which it waits is not there"
-        if key[0] == "pending" and state[7][0] not in COLLECTING:
-            return "the pattern does not let anything wait"
-        return None
+        is_pending = key[0] == "pending" and state is not None
+        return "the pattern does not let anything wait" if is_pending and state[7][0] not in COLLECTING else None
 
     # -- what parties have asked for -----------------------------------------------------------------------------------
 

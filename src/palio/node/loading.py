@@ -95,9 +95,7 @@ def _expect_key(key: object) -> None:
         raise DecodeError(f"no key: {error}") from error
 
 
-def _take(
-    found: Loaded, key: Key, canonical: bytes, doubles: list[tuple[bytes, bytes, Any]], *, is_old: bool
-) -> None:
+def _take(found: Loaded, key: Key, canonical: bytes, doubles: list[tuple[bytes, bytes, Any]], *, is_old: bool) -> None:
     """One record, of which there may be several rows: the one with the canonical key counts, or the first."""
     chosen, value, content = min(doubles, key=lambda row: (row[0] != canonical, row[0]))
     for other, data, _ in doubles:

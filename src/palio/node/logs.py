@@ -394,11 +394,7 @@ class Logs:
                 self._recall(position, data, entries.decode(data).head, doubtful)
             except DecodeError:  # it was damaged: nobody knows which numbers were given in it
                 doubtful |= dict.fromkeys(self._logs.values())
-        for log in self._logs.values():
-            cursor = known.get(("cursor", log.name))
-            if log.marks and log.marks[-1].number >= log.next or (cursor is not None and cursor[0] > log.next):
-                doubtful[log] = None  # numbers were given that are not known here
-        self._rename(doubtful)
+        self._rename({**doubtful, **dict.fromkeys(log for log in self if _is_short(log, known))})
         self.first = first
         for log in self._logs.values():
             self._recover(log, known.get(("cursor", log.name)))
@@ -456,6 +452,12 @@ class Logs:
         log.letter = max([log.letter, *(number + 1 for number in log.letters)])
         log.high = min(log.high, log.next)
         log.done = min(log.done, log.next)
+
+
+def _is_short(log: PartyLog, known: Mapping[tuple[Any, ...], Any]) -> bool:
+    """Whether numbers were given in a log that are not known any more."""
+    cursor = known.get(("cursor", log.name))
+    return (bool(log.marks) and log.marks[-1].number >= log.next) or (cursor is not None and cursor[0] > log.next)
 
 
 class _Part:

@@ -67,7 +67,7 @@ class Node:
     first notification that comes after it, so that nothing overtakes anything. ``now`` is in microseconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (what a store has kept)
         self,
         settings: NodeSettings,
         records: Iterable[Record] = (),

@@ -111,7 +111,11 @@ def _check(hint: Any) -> _Check:
         return _mapping(_check(args[0]), _check(args[1]))
     if issubclass(hint, Message):  # decoding has looked into them
         return lambda value: isinstance(value, hint)
-    return _made(hint) if hasattr(hint, "_fields") or issubclass(hint, msgspec.Struct) else lambda value: type(value) is hint
+    return (
+        _made(hint)
+        if hasattr(hint, "_fields") or issubclass(hint, msgspec.Struct)
+        else lambda value: type(value) is hint
+    )
 
 
 def _any_of(checks: list[_Check]) -> _Check:

@@ -278,9 +278,7 @@ class Outlooks:
             for subject in side.changed():
                 self._fresh.update(dict.fromkeys((party, subject) for party in side.parties(subject)))
         fresh, self._fresh = self._fresh, {}
-        return [
-            Prospect(party, self._asked[party][known], self._side(known).is_good(known)) for party, known in fresh
-        ]
+        return [Prospect(party, self._asked[party][known], self._side(known).is_good(known)) for party, known in fresh]
 
     def _side(self, subject: Subject) -> _Side[Any, Any]:
         return self._demand if isinstance(subject, Advertisement) else self._supply

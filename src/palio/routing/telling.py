@@ -6,7 +6,7 @@ back: make before break.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError
@@ -137,28 +137,21 @@ class Telling:
         """
         misfits: list[Key] = []
         known: dict[str, dict[Control, None]] = {peer: dict.fromkeys(messages) for peer, messages in required}
-        for peer, standing, has_to_be_told in [
-            (*key[1:], value) for key, value in records.items() if key[0] == "untold"
-        ]:
+        for key, has_to_be_told in _of_kind(records, "untold"):
+            _, peer, standing = key
             told = known.setdefault(peer, {})
             if (standing in told) is not has_to_be_told:
-                misfits.append(("untold", peer, standing))
+                misfits.append(key)
                 continue
             self._waiting.setdefault(peer, {})[standing] = has_to_be_told
             if has_to_be_told:
                 del told[standing]
             else:
                 told[standing] = None
-        fitting: dict[tuple[Any, ...], Any] = {}
-        for key, value in records.items():
-            if key[0] == "told":
-                told = known.get(key[1], {})
-                if all(part in told for part in value[1]) and (key[2] not in told or key[2] in value[1]):
-                    fitting[key] = value
-                else:
-                    misfits.append(key)
+        kept = dict(_of_kind(records, "told"))
+        misfits += [key for key, (_, parts) in kept.items() if not _stands(key[2], parts, known.get(key[1], {}))]
         merged: list[tuple[str, Standing]] = []
-        for peer, standing, parts in self._lanes.restore(fitting):
+        for peer, standing, parts in self._lanes.restore({key: kept[key] for key in kept if key not in misfits}):
             for part in parts:
                 del known[peer][part]
             merged.append((peer, standing))
@@ -174,6 +167,16 @@ class Telling:
 
 
 _AT_ONCE = TellingSettings()
+
+
+def _of_kind(records: Mapping[tuple[Any, ...], Any], kind: str) -> list[tuple[tuple[Any, ...], Any]]:
+    return [(key, value) for key, value in records.items() if key[0] == kind]
+
+
+def _stands(whole: Standing, parts: Iterable[Standing], told: Mapping[Control, None]) -> bool:
+    """Whether something may stand for parts: a neighbour was told all of them, and the whole only as one of them."""
+    parts = list(parts)
+    return all(part in told for part in parts) and (whole not in told or whole in parts)
 
 
 def _check(settings: TellingSettings) -> None:

@@ -34,14 +34,13 @@ from palio.node.ports import (
     Reply,
     Send,
 )
+from palio.node.records import encode_key, encode_value
 from palio.routing.messages import Message, Publish, Stamp
 from palio.sim.clock import Clock
-from palio.node.records import encode_key, encode_value
 from palio.sim.disk import FIRST, Disk
 from palio.sim.network import Network
 from palio.sim.readers import Readers
 from palio.sim.scheduler import Action, Scheduler
-
 
 OF_THE_SIMULATOR = ("log", "turn")
 """Kinds of records that no server writes."""
@@ -112,6 +111,8 @@ class Cluster:
         self.links: list[tuple[int, str, LinkUp | LinkDown | LinkRefused]] = []
         self.hops: MutableSequence[Hop] = []
         self.messages = 0
+        self.quarantined: list[str] = []
+        """Records that servers have put aside when they started. What servers write themselves always fits."""
         self.moment = 0
         """How many things have happened to servers and parties, for the record."""
         self._highest: dict[tuple[str, object], int] = {}
@@ -124,6 +125,7 @@ class Cluster:
             self.nodes[server] = self.make_node(settings, *found_on(disk, settings, self.time(server)))
         else:
             self.nodes[server] = self.make_node(settings)
+        self.quarantined += [f"{server} puts aside {key}: {reason}" for key, reason in self.nodes[server].quarantined]
         self.give(server, inputs)
 
     def time(self, server: str) -> int:

@@ -16,7 +16,18 @@ from palio.model.constraint import Constraint
 from palio.model.operator import Operator
 from palio.model.sets.cones import cone, cone_end
 from palio.model.sets.express import SPELLINGS, Spelling, Test, Unspeakable, brief_number, previous_float
-from palio.model.sets.intervals import EMPTY, FLOAT, INTEGER, Boundary, Bounds, difference, fold, is_subset, pieces, union
+from palio.model.sets.intervals import (
+    EMPTY,
+    FLOAT,
+    INTEGER,
+    Boundary,
+    Bounds,
+    difference,
+    fold,
+    is_subset,
+    pieces,
+    union,
+)
 from palio.model.sets.strings import StringSet
 from palio.model.sets.valueset import PRESENT, Orders, ValueSet
 from palio.model.value import Type, Value
@@ -40,9 +51,7 @@ def express_union(name: str, allowed: ValueSet) -> tuple[Constraint, ...]:
     if allowed == PRESENT:
         return (Constraint(name, Operator.ANY),)
     try:
-        return tuple(
-            Constraint(name, operator, value, type) for type, (operator, value) in _every_type(allowed)
-        )
+        return tuple(Constraint(name, operator, value, type) for type, (operator, value) in _every_type(allowed))
     except Unspeakable:
         raise InternalError(f"the values of {name!r} cannot be said as alternatives; please report this") from None
 
@@ -80,7 +89,8 @@ class _Split(NamedTuple):
     @classmethod
     def of(cls, spelling: Spelling, bounds: Bounds) -> _Split:
         intervals = list(pieces(bounds))
-        down = up = ()
+        down: Bounds = EMPTY
+        up: Bounds = EMPTY
         if intervals and intervals[0][0] == spelling.domain.bottom:
             low, high = intervals.pop(0)
             down = (low,) if high is None else (low, high)
@@ -140,7 +150,7 @@ def _numbers(orders: Orders) -> Iterator[_Typed]:
         if _selects(Operator.NE, value, integers, floats):
             yield Type.NUMBER, (Operator.NE, value)
             return
-    yield from _split_numbers(_Rest("integer", integers), _Rest("float", floats))
+    yield from _split_numbers(integers, floats)
 
 
 class _Rest:
@@ -168,20 +178,21 @@ class _Rest:
         selected = fold(union, [EMPTY, *(domain.select(*test) for test in tests if test is not None)])
         if not is_subset(selected, outside):
             return None
+        untested = [ray for test, ray in zip(tests, (self.down, self.up), strict=True) if test is None]
+        if self.is_full and any(tests):
+            untested = []
         most = len(other.points) + 1
         found: list[Value] = []
         for low, high in pieces(difference(outside, selected)):
             piece = (low,) if high is None else (low, high)
-            is_apart = not self.is_full and ((tests[0] is None and piece == self.down) or (tests[1] is None and piece == self.up))
-            if not is_apart:
+            if piece not in untested:
                 end = domain.top if high is None else high
                 found += (each for _, each in islice(_between(self.spelling, low, end), most + 1))
         return tuple(found) if len(found) <= most else None
 
     def leave(self, tests: _Tests, points: Iterable[Value]) -> None:
         """The tests have said the rays; these points are left of them."""
-        is_full = self.is_full
-        if tests[0] is not None or is_full:
+        if tests[0] is not None or (tests[1] is not None and self.is_full):
             self.down = ()
         if tests[1] is not None:
             self.up = ()
@@ -206,51 +217,38 @@ class _Rest:
                     yield type, (operator, value)
 
 
-def _split_numbers(integers: _Rest, floats: _Rest) -> Iterator[_Typed]:
-    for test in _share_rays(integers, floats):
-        yield Type.NUMBER, test
-    yield from integers.settle()
-    yield from floats.settle()
+def _split_numbers(integers: Bounds, floats: Bounds) -> list[_Typed]:
+    """The fewest alternatives; of several wordings that are as short, the one that says more of both types together."""
+    wordings: list[tuple[tuple[object, ...], list[_Typed]]] = []
+    whole = _Rest("integer", integers), _Rest("float", floats)
+    for tests in product([None, *_downwards(*whole)], [None, *_upwards(*whole)]):
+        said = [test for test in tests if test is not None]
+        wording = _with_rays(tests, _Rest("integer", integers), _Rest("float", floats))
+        if wording is not None:
+            texts = [(len(repr(value)), operator.value, value) for operator, value in said]
+            wordings.append(((len(wording), -len(said), sum(text[0] for text in texts), texts), wording))
+    return min(wordings, key=lambda each: each[0])[1]
+
+
+def _with_rays(tests: _Tests, integers: _Rest, floats: _Rest) -> list[_Typed] | None:
+    """All alternatives, if these tests say rays of both types; what they leave of them must be points of both."""
+    left, others = integers.left(tests, floats), floats.left(tests, integers)
+    if (
+        left is None
+        or others is None
+        or not all(each in floats.points or each in others for each in left)
+        or not all(each in integers.points or each in left for each in others)
+    ):
+        return None
+    integers.leave(tests, left)
+    floats.leave(tests, others)
+    said: list[_Typed] = [(Type.NUMBER, test) for test in tests if test is not None]
+    said += [*integers.settle(), *floats.settle()]
     for value in sorted({**integers.points, **floats.points}):
         is_both = value in integers.points and value in floats.points
         type = Type.NUMBER if is_both else Type.INTEGER if value in integers.points else Type.FLOAT
-        yield type, (Operator.EQ, value)
-
-
-class _Shared(NamedTuple):
-    """Tests for the rays of both types, and the numbers that they leave to be said as points."""
-
-    tests: _Tests
-    integers: tuple[Value, ...]
-    floats: tuple[Value, ...]
-
-    @property
-    def rank(self) -> tuple[object, ...]:
-        """The more is said together the better, then the less is left, then the shorter."""
-        said = [test for test in self.tests if test is not None]
-        texts = [(len(repr(value)), operator.value, value) for operator, value in said]
-        return -len(said), len(self.integers) + len(self.floats), sum(text[0] for text in texts), texts
-
-
-def _share_rays(integers: _Rest, floats: _Rest) -> list[Test]:
-    """Say rays of both types together, if what that leaves of them can be said as points of both types."""
-    found: list[_Shared] = []
-    for tests in product([None, *_downwards(integers, floats)], [None, *_upwards(integers, floats)]):
-        left, others = integers.left(tests, floats), floats.left(tests, integers)
-        if (
-            any(tests)
-            and left is not None
-            and others is not None
-            and all(each in floats.points or each in others for each in left)
-            and all(each in integers.points or each in left for each in others)
-        ):
-            found.append(_Shared(tests, left, others))
-    best = min(found, key=lambda each: each.rank, default=None)
-    if best is None:
-        return []
-    integers.leave(best.tests, best.integers)
-    floats.leave(best.tests, best.floats)
-    return [test for test in best.tests if test is not None]
+        said.append((type, (Operator.EQ, value)))
+    return said
 
 
 def _downwards(integers: _Rest, floats: _Rest) -> Iterator[Test]:

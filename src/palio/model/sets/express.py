@@ -80,9 +80,11 @@ class Cuts(Protocol):
     def value(self, low: Boundary, high: Boundary | None) -> Value | None:
         """The only value of the interval, if it has but one."""
 
-    def lower(self, boundary: Boundary) -> Test: ...
+    def lower(self, boundary: Boundary) -> Test:
+        """A test for what lies above the boundary."""
 
-    def upper(self, boundary: Boundary) -> Test: ...
+    def upper(self, boundary: Boundary) -> Test:
+        """A test for what lies below it."""
 
     def hole(self, low: Boundary, high: Boundary) -> Iterator[Test]:
         """Tests that exclude exactly the interval."""
