@@ -95,7 +95,7 @@ def check(*, path: Path, as_json: bool) -> None:
         state = check_state(path, found.meta) if is_readable and found.meta else State([], [], 0)
     is_sound = not found.damage and state.is_sound
     if as_json:
-        shown = {"is_sound": is_sound, "entries": found.entries, "bytes": found.bytes}
+        shown: dict[str, Any] = {"is_sound": is_sound, "entries": found.entries, "bytes": found.bytes}
         shown |= {"damage": [_plain(each) for each in found.damage]}
         shown |= {"misfits": [each._asdict() for each in state.misfits], "doubles": state.doubles}
         click.echo(json.dumps({**shown, "quarantined": state.put_aside}))

@@ -437,10 +437,10 @@ class Logs:
             self._journal.delete(key)
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
-        self._stale += [("mark", log.number, mark.number) for mark in log.marks if mark.number >= log.next]
-        log.marks = [
-            mark for mark in log.marks if self.first <= mark.position < self.position and mark.number < log.next
-        ]
+        marks, ends = log.marks, range(self.first, self.position)
+        log.marks = [mark for mark in marks if mark.position in ends and mark.number < log.next]
+        kept = set(log.marks)
+        self._stale += [("mark", log.number, mark.number) for mark in marks if mark not in kept]
         log.letters = dict(sorted(log.letters.items()))
         if cursor is not None:
             log.restore(cursor)
