@@ -107,9 +107,20 @@ def _take(found: Loaded, key: Key, canonical: bytes, doubles: list[tuple[bytes, 
             found.changes.append((other, None))
     if len(doubles) > 1:
         found.merged.append(records.describe(canonical))
-    if is_old and key[0] == "held" and content is CONFIRMED:
-        content = UNCONFIRMED
+    upgraded = _upgraded(key, chosen, content) if is_old else content
+    if upgraded is not content:
+        content = upgraded
         found.changes.append((canonical, records.encode_value(content)))
     elif chosen != canonical:
         found.changes.append((canonical, value))
     found.records.append((key, content))
+
+
+def _upgraded(key: Key, stored: bytes, content: Any) -> Any:
+    """The value of a record that was written before there was a canonical form."""
+    if key[0] == "held" and content is CONFIRMED:
+        return UNCONFIRMED
+    if key[0] == "pattern" and len(key) == 3 and isinstance(content, tuple) and len(content) == 8:
+        wording = records.decode_value(stored)[2]  # in the key it is canonical from now on
+        return content if records.encode_value(wording) == records.encode_value(key[2]) else (*content, wording)
+    return content
