@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 from palio import Advertisement, Constraint, Filter, Operator, Pattern
 from palio.codec import json, msgpack
+from palio.model.sets.alternatives import express_union
+from palio.model.sets.express import express
+from palio.model.sets.plain import is_plain, is_plain_range
 from tests.codec.documents import exact
 from tests.model.strategies import (
     any_constraints,
@@ -147,3 +150,31 @@ def test_a_canonical_form_is_found_once() -> None:
     for each in (Filter.parse("y any and x > 3"), Advertisement.parse("y any and x > 3")):
         assert each.canonical() is each.canonical()
         assert each.canonical().value_sets() is each.value_sets()
+
+
+@given(st.one_of(filters, st.lists(numeric_constraints(), min_size=1, max_size=2).map(Filter)))
+def test_what_is_seen_at_once_to_be_canonical_is(filter: Filter) -> None:
+    if filter._is_plain():
+        sets = filter.value_sets()
+        spoken = [each for name, allowed in sets.items() for each in express(name, allowed, 99) or [None]]
+        assert filter.is_satisfiable()
+        assert exact(Filter(spoken)) == exact(filter)  # type: ignore[arg-type]
+
+
+@given(st.one_of(any_constraints(), ordered_constraints(), numeric_constraints(), string_constraints()))
+def test_a_plain_constraint_is_canonical_in_filters_and_advertisements(constraint: Constraint) -> None:
+    if is_plain(constraint):
+        (allowed,) = Filter([constraint]).value_sets().values()
+        assert exact(Filter(express(constraint.name, allowed, 99) or ())) == exact(Filter([constraint]))
+        if constraint.operator is not Operator.ABSENT:
+            offered = Advertisement([constraint])
+            assert exact(Advertisement(express_union(constraint.name, allowed))) == exact(offered)
+
+
+@given(st.integers(-40, 40), st.integers(-40, 40), st.sampled_from([">", ">="]), st.sampled_from(["<", "<="]))
+def test_plain_ranges_are_canonical(low: int, high: int, lower: str, upper: str) -> None:
+    bounds = [Constraint("x", lower, low), Constraint("x", upper, high)]
+    if is_plain_range(bounds):
+        (allowed,) = Filter(bounds).value_sets().values()
+        assert exact(Filter(express("x", allowed, 99) or ())) == exact(Filter(bounds))
+    assert is_plain_range(bounds) is (low + 2 <= high)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from palio.errors import InvalidConstraintError, brief
 from palio.model.conditions import ConstraintSet, expect, same_words
@@ -13,6 +14,7 @@ from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.model.notification import Notification
 from palio.model.operator import Operator
 from palio.model.sets.alternatives import express_union
+from palio.model.sets.plain import is_plain
 from palio.model.sets.valueset import ValueSet, disjunction
 from palio.model.syntax.parser import parse_advertisement
 from palio.model.syntax.printer import print_constraints
@@ -92,6 +94,8 @@ class Advertisement(ConstraintSet):
 
     def _find_canonical(self) -> Advertisement | bool:
         """The canonical form, or true if this is it."""
+        if all(map(is_plain, self.constraints)) and all(a.name < b.name for a, b in pairwise(self.constraints)):
+            return True
         constraints = [each for name, allowed in self.value_sets().items() for each in express_union(name, allowed)]
         if same_words(self, constraints):
             return True

@@ -15,6 +15,7 @@ from palio.model.notification import Notification
 from palio.model.operator import HOLDS
 from palio.model.sets.express import express
 from palio.model.sets.merging import merge_sets
+from palio.model.sets.plain import is_plain, is_plain_range
 from palio.model.sets.valueset import EVERYTHING, ValueSet, conjunction
 from palio.model.syntax.parser import parse_union
 from palio.model.syntax.printer import EVERYTHING as EVERYTHING_TEXT
@@ -166,11 +167,13 @@ class Filter(ConstraintSet):
 
     def _find_canonical(self) -> Filter | bool:
         """The canonical form, or true if this is it."""
+        if self._is_plain():
+            return True
         if not self.is_satisfiable():
             return same_words(self, CONTRADICTION) or NOTHING
         constraints: list[Constraint] = []
         for name, allowed in self.value_sets().items():
-            spoken = express(name, allowed, most=_ANY_NUMBER)
+            spoken = express(name, allowed, most=_ANY_NUMBER, is_of_filter=True)
             if spoken is None:
                 raise InternalError(f"canonical form of {self} cannot be said as a filter; please report this")
             constraints.extend(spoken)
@@ -180,6 +183,21 @@ class Filter(ConstraintSet):
         for slot, value in (("_sets", self._sets), ("_satisfiable", True), ("_hash", self._hash), ("_canonical", True)):
             fill(found, slot, value)  # all of it is the same
         return found
+
+    def _is_plain(self) -> bool:
+        """Whether the filter is seen at once to be in canonical form."""
+        before, constraints, place = "", self.constraints, 0
+        while place < len(constraints):
+            name = constraints[place].name
+            end = place + 1
+            while end < len(constraints) and constraints[end].name == name:
+                end += 1
+            if name <= before or not (
+                is_plain(constraints[place]) if end == place + 1 else is_plain_range(constraints[place:end])
+            ):
+                return False
+            before, place = name, end
+        return True
 
     def merge(self, other: Filter, most: int = DEFAULT_LIMITS.constraints) -> Filter | None:
         """The one filter that selects exactly what the two select together, if there is one.

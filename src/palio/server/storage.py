@@ -53,7 +53,7 @@ class Storage:
         if loaded.changes:
             self.store.commit([Batch(loaded.changes, is_synced=True)])
         known, end = loaded.records, self.store.next
-        self.parties = [str(key[1]) for key, _ in known if key[0] == "party"]
+        self.parties = [str(key[1]) for key, _ in known if key[0] == "party" and len(key) > 1]
         begin = max(tail_from(known, settings.incarnation, end), self.store.first)
         tail: list[tuple[int, bytes]] = []
         while begin < self.store.next:

@@ -36,10 +36,11 @@ Test = tuple[Operator, Value]
 S = TypeVar("S", str, bytes)
 
 
-def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] | None:
+def express(name: str, allowed: ValueSet, most: int, *, is_of_filter: bool = False) -> tuple[Constraint, ...] | None:
     """At most so many constraints on the name that together allow exactly this set, or ``None``.
 
-    What comes out depends on the set alone, so it serves as the canonical text of a filter.
+    What comes out depends on the set alone, so it serves as the canonical text of a filter. A set that is known to be
+    that of a filter can always be said.
     """
     if allowed == EVERYTHING:
         return ()
@@ -58,7 +59,8 @@ def express(name: str, allowed: ValueSet, most: int) -> tuple[Constraint, ...] |
     if not constraints:
         constraints = (Constraint(name, Operator.ANY, type=spelling.type),)
     # Not every pair of an integer and a float part comes from the same literals: see whether this one does.
-    return constraints if len(constraints) <= most and conjunction(constraints) == allowed else None
+    is_right = len(constraints) <= most and (is_of_filter or conjunction(constraints) == allowed)
+    return constraints if is_right else None
 
 
 def _filled_fields(allowed: ValueSet) -> Iterator[str]:
