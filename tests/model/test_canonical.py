@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+from random import Random
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from palio import Advertisement, Constraint, Filter, Operator, Pattern
 from palio.codec import json, msgpack
+from palio.model.conditions import FORM
 from palio.model.sets.alternatives import express_union
 from palio.model.sets.express import express
 from palio.model.sets.plain import is_plain, is_plain_range
 from tests.codec.documents import exact
 from tests.model.strategies import (
+    BYTES,
+    FLOATS,
+    INTEGERS,
+    TIMES,
     any_constraints,
     numeric_constraints,
     ordered_constraints,
@@ -178,3 +186,22 @@ def test_plain_ranges_are_canonical(low: int, high: int, lower: str, upper: str)
         (allowed,) = Filter(bounds).value_sets().values()
         assert exact(Filter(express("x", allowed, 99) or ())) == exact(Filter(bounds))
     assert is_plain_range(bounds) is (low + 2 <= high)
+
+
+def test_the_form_has_another_version_if_canonical_forms_change() -> None:
+    """If this fails, stores have keys that no server would write: raise ``FORM``, and then change the digest."""
+    literals = [*INTEGERS, *FLOATS, *TIMES, *BYTES, True, False, "", "a", "ab", "b", "a\0", "\U0010ffff"]
+    pool = [
+        Constraint(name, operator, literal)
+        for name in "xy"
+        for literal in literals
+        for operator in Operator
+        if operator.takes_value and (isinstance(literal, str) or not operator.strings_only)
+    ]
+    pool += [Constraint("x", ">", number, type) for number in INTEGERS for type in ("integer", "float")]
+    draw, digest = Random(7), sha256()
+    for _ in range(2_000):
+        constraints = draw.sample(pool, draw.randrange(1, 5))
+        digest.update(msgpack.encode(Filter(constraints).canonical()))
+        digest.update(msgpack.encode(Advertisement(constraints).canonical()))
+    assert (FORM, digest.hexdigest()[:16]) == (1, "fb0fb698954e9628")

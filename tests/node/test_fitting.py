@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palio import Filter, Notification
+from palio import Filter, Notification, Pattern
+from palio.model.conditions import FORM
 from palio.node import ports, records, shapes
 from palio.node.fitting import fit, shaped
 from palio.node.journal import Record
 from palio.node.loading import load
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import Connect, Deliver, Disconnect, LinkUp, Request
+from palio.node.watches import Watch
 from palio.routing.messages import Subscribe
 from palio.sim.cluster import OF_THE_SIMULATOR
 from palio.sim.history import Step
@@ -191,6 +193,33 @@ def test_rows_that_cannot_be_read_are_put_aside_with_their_bytes(row: tuple[byte
     assert (("quarantine", row[0]), (row[1], aside.reason)) in kept
     again = load(rows.items())
     assert (again.put_aside, again.quarantined, again.changes) == (1, [], [])
+
+
+def test_a_store_of_another_form_gets_other_keys() -> None:
+    pattern = Pattern.parse("y any and x = 1 then x = 2")
+    state = Watch("eva", pattern, 0).state()
+    rows = [
+        (records.encode_value(("pattern", "eva", pattern)), records.encode_value(state)),
+        records.encode((("form",), FORM + 1)),
+    ]
+    loaded = load(rows)
+    assert [key for key, _ in loaded.records] == [("pattern", "eva", pattern)]
+    canonical = records.encode_key(("pattern", "eva", pattern))
+    assert canonical != rows[0][0]
+    assert loaded.changes == [(rows[0][0], None), (canonical, rows[0][1]), records.encode((("form",), FORM))]
+    assert not load([(canonical, rows[0][1]), records.encode((("form",), FORM))]).changes
+
+
+def test_doubles_with_other_values_are_put_aside() -> None:
+    first, second = (Pattern.parse(f"{words} then x = 2") for words in ("x = 1 and y any", "y any and x = 1"))
+    states = [Watch("eva", first, since).state() for since in (3, 4)]
+    rows = [
+        (records.encode_value(("pattern", "eva", pattern)), records.encode_value(state))
+        for pattern, state in zip((second, first), states, strict=True)
+    ]
+    loaded = load([*rows, records.encode((("form",), FORM))])
+    assert loaded.records == [(("pattern", "eva", first), states[1])], "the canonical key counts"
+    assert len(loaded.quarantined) == len(loaded.merged) == 1
 
 
 def test_lost_counters_go_on_from_the_time() -> None:

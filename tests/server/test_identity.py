@@ -22,7 +22,7 @@ from palio.routing.messages import Message, Stamp, Subscribe
 from palio.server.metrics import Metrics
 from palio.server.server import Server
 from palio.server.status import status
-from palio.store import Batch, Store
+from palio.store import Batch, FullStoreError, Store
 from tests.serving import Raw, configured, run, serving, until
 
 FIRST, SECOND = "x > 5 and y any", "y any and x > 5"
@@ -252,3 +252,24 @@ def test_a_server_starts_on_rows_that_it_cannot_read(tmp_path: Path) -> None:
     with Store.open(tmp_path / "milan.db", name="milan") as store:
         aside = [records.decode_value(key)[1] for key, _ in store.records() if b"quarantine" in key]
     assert sorted(aside) == sorted(key for key, _ in rows)
+
+
+@pytest.mark.parametrize("name", ["doubled", ""])
+def test_a_full_disk_keeps_a_server_from_starting_only_if_records_have_to_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    unpack(name, tmp_path)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise FullStoreError("no room")
+
+    async def play() -> None:
+        monkeypatch.setattr(Store, "commit", refuse)
+        async with serving(**milan(tmp_path, architecture="aa")) as server:
+            assert await (await Raw.party(server, "eva")).is_served()
+
+    if name:
+        with pytest.raises(FullStoreError):
+            run(play())
+    else:
+        run(play())

@@ -9,12 +9,12 @@ from functools import partial
 from palio.errors import PalioError
 from palio.node import records
 from palio.node.keeping import tail_from
-from palio.node.loading import Quarantined, load
+from palio.node.loading import Change, Quarantined, load
 from palio.node.node import Node
 from palio.node.ports import Fetch, Fetched, Input, Persist, Persisted, Space
 from palio.node.settings import NodeSettings
 from palio.server.store_config import StoreTable
-from palio.store import Batch, Committer, Store
+from palio.store import Batch, Committer, FullStoreError, Store
 from palio.store.committer import Figures
 
 _TAIL_BYTES = 1 << 30
@@ -51,7 +51,7 @@ class Storage:
         """The node as it was when it was last written to disk."""
         loaded = load(self.store.records())
         if loaded.changes:
-            self.store.commit([Batch(loaded.changes, is_synced=True)])
+            self._rewrite(loaded.changes)
         known, end = loaded.records, self.store.next
         self.parties = [str(key[1]) for key, _ in known if key[0] == "party" and len(key) > 1]
         begin = max(tail_from(known, settings.incarnation, end), self.store.first)
@@ -64,6 +64,14 @@ class Storage:
         self.put_aside = loaded.put_aside + len(self.quarantined)
         self.merged = loaded.merged
         return node
+
+    def _rewrite(self, changes: list[Change]) -> None:
+        """Write records under their canonical keys before anything else is written."""
+        try:
+            self.store.commit([Batch(changes, is_synced=True)])
+        except FullStoreError:
+            if any(value is None for _, value in changes):  # a record that has moved must not be in two places
+                raise
 
     def start(self, give: Callable[[Input], None], failed: Callable[[PalioError], None]) -> None:
         """Begin to write."""
