@@ -9,13 +9,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from palio.cli.main import palio
+from palio.model import Filter, Pattern
+from palio.node import records
+from palio.node.watches import Watch
+from palio.routing.messages import Subscribe
 from palio.store import Batch, Store
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     with Store.open(tmp_path / "rome.db", name="rome", incarnation=1_700_000_000_000_000) as store:
-        store.commit([Batch([(b"a", b"1")], [(0, b"first entry"), (1, b"second entry")])])
+        record = records.encode((("seen", "milan", 0), 1))
+        store.commit([Batch([record], [(0, b"first entry"), (1, b"second entry")])])
     return tmp_path / "rome.db"
 
 
@@ -46,7 +51,40 @@ def test_check(path: Path) -> None:
     assert json.loads(result.stdout) == {
         "is_sound": False, "entries": 1, "bytes": 11,
         "damage": [{"kind": "entries", "text": "entry 1 of the log", "key": None, "first": 1, "end": 2}],
+        "misfits": [], "doubles": [], "quarantined": 0,
     }  # fmt: skip
+
+
+def test_check_knows_what_a_server_would_put_aside(path: Path) -> None:
+    rows = [
+        (b"\xc1", b"1"),
+        records.encode((("life",), 1_700_000_000_000_000)),
+        records.encode((("held", "milan", Subscribe(Filter.parse("x > 3"))), True)),
+        records.encode((("cursor", "urn:eva"), (0, 0, 0, 0, 0, 0, None, 0, 0))),
+        records.encode((("in", "milan"), "seven")),
+    ]
+    with Store.open(path, name="rome") as store:
+        store.commit([Batch(rows)])
+    result = invoke("check", path)
+    assert result.exit_code == 1
+    lines = result.stdout.splitlines()
+    assert sum(line.startswith("does not fit: ") for line in lines) == 4
+    assert any("'milan' is no neighbour" in line for line in lines)
+    assert any("there is no such log" in line for line in lines)
+    found = json.loads(invoke("check", path, "--json").stdout)
+    assert (found["is_sound"], found["damage"], len(found["misfits"])) == (False, [], 4)
+
+
+def test_check_finds_doubles(path: Path) -> None:
+    """Rows as a server without canonical keys has written them."""
+    words = ["x > 5 and y any", "y any and x > 5"]
+    keys = [records.encode_value(("pattern", "urn:eva", Pattern.parse(f"{each} then x = 1"))) for each in words]
+    state = records.encode_value(Watch("urn:eva", Pattern.parse(f"{words[0]} then x = 1"), 0).state())
+    with Store.open(path, name="rome") as store:
+        store.commit([Batch([(key, state) for key in keys])])
+    result = invoke("check", path, "--json")
+    assert result.exit_code == 1
+    assert len(json.loads(result.stdout)["doubles"]) == 1
 
 
 def test_backup_and_restore(path: Path) -> None:

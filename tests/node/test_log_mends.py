@@ -9,6 +9,7 @@ import pytest
 from palio import Filter, Notification
 from palio.codec import frames
 from palio.errors import InternalError
+from palio.link.frames import Accept
 from palio.node import ports
 from palio.node.hybrid import date_of
 from palio.node.keeping import Kept, tail_from
@@ -175,7 +176,9 @@ def test_a_record_that_would_be_read_as_something_else_is_not_written() -> None:
 
 def test_a_durable_server_answers_a_wave_that_had_gone_out() -> None:
     server = Durable(architecture="as")
-    server.handle([ports.Connect("rome")], 0)
+    (asked,) = of_kind(server.handle([ports.Connect("rome")], 0), ports.Send)
+    accept = Accept(asked.frame.session, (("rome", (0, "", 0)),))
+    server.handle([ports.FromPeer("rome", accept)], 0)
     server.node.spreading.waves.begin(Asked("eva", 1), ["rome"])
     server.handle([Request("eva", 2, ports.Subscribe(Filter()))], 1)
     server.die(2)

@@ -76,7 +76,7 @@ def test_a_server_may_compress_what_a_neighbour_tells() -> None:
     for party, wanted in (("me", ONE), ("you", TWO)):
         carry(milan, rome, milan.handle([ask(party, ports.Subscribe(wanted))], 0), 0)
     assert rome.router.standing("milan") == [Subscribe(BOTH)]
-    assert rome.neighbours.standing("milan") == [Subscribe(ONE), Subscribe(TWO)]
+    assert rome.neighbours.compression.said("milan", [Subscribe(BOTH)]) == [Subscribe(ONE), Subscribe(TWO)]
     carry(milan, rome, milan.handle([ask("me", ports.Unsubscribe(ONE))], 0), 0)
     assert rome.router.standing("milan") == [Subscribe(TWO)]
     carry(milan, rome, milan.handle([ports.Disconnect("rome")], 0), 0)

@@ -222,7 +222,8 @@ class Hearing:
         for each in self.held:
             table.add_party(each, "me")
         self.table = table
-        told = self.telling.restore(self.said(), self.records, self.now)
+        told, misfits = self.telling.restore(self.said(), self.records, self.now)
+        assert not misfits
         assert {each for _, messages in told for each in messages} == set(self.heard)
 
 

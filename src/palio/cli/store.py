@@ -17,6 +17,7 @@ from palio.errors import PalioError
 
 if TYPE_CHECKING:  # the help must not wait for SQLite
     from palio.store.damage import Damage
+    from palio.store.state import State
 
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 _PATH = click.Path(path_type=Path)
@@ -79,26 +80,43 @@ def show(*, path: Path, as_json: bool) -> None:
 @click.argument("path", type=_PATH)
 @_JSON
 def check(*, path: Path, as_json: bool) -> None:
-    """Read all of a store and tell what is not as it was written; ends with 1 if anything is not.
+    """Read all of a store and tell what is not as it was written, or does not fit; ends with 1 if anything is so.
 
-    Nothing is changed. A server that opens a damaged store keeps its files aside and saves what can be saved.
+    Records are loaded as a server would load them: those that it would put aside, and doubles, are named. Nothing is
+    changed. A server that opens a damaged store keeps its files aside and saves what can be saved.
     """
     with _telling_errors():
         from palio.store.check import check as check_store
+        from palio.store.state import State, check_state
 
         with _progress("Reading the store") as progress:
             found = check_store(path, progress)
+        is_readable = found.meta is not None and not found.damage
+        state = check_state(path, found.meta) if is_readable and found.meta else State([], [], 0)
+    is_sound = not found.damage and state.is_sound
     if as_json:
-        shown = {"is_sound": not found.damage, "entries": found.entries, "bytes": found.bytes}
-        click.echo(json.dumps({**shown, "damage": [_plain(each) for each in found.damage]}))
+        shown: dict[str, Any] = {"is_sound": is_sound, "entries": found.entries, "bytes": found.bytes}
+        shown |= {"damage": [_plain(each) for each in found.damage]}
+        shown |= {"misfits": [each._asdict() for each in state.misfits], "doubles": state.doubles}
+        click.echo(json.dumps({**shown, "quarantined": state.put_aside}))
     else:
         for each in found.damage:
             click.echo(f"damaged: {each}")
+        _show_state(state)
         records = f"{found.meta.records:,} state records, " if found.meta else ""
         what = "as they were written" if not found.damage else "were read"
         click.echo(f"{records}{found.entries:,} entries, {size(found.bytes)}: {what}")
-    if found.damage:
+    if not is_sound:
         raise SystemExit(1)
+
+
+def _show_state(state: State) -> None:
+    for misfit in state.misfits:
+        click.echo(f"does not fit: {misfit.key}: {misfit.reason}")
+    for double in state.doubles:
+        click.echo(f"double: {double}")
+    if state.put_aside:
+        click.echo(f"{state.put_aside:,} records were quarantined by a server that started on this store")
 
 
 def _plain(damage: Damage) -> dict[str, Any]:

@@ -212,9 +212,6 @@ class Links:
                 session = self._sessions[peer] = end.link.session
                 if session.is_full():
                     self._full[peer] = None
-        for key in records:
-            if key[0] in _FORMER_KINDS:
-                self._keeper.delete(key)
         self._say_room(now)
         for up in ups:
             self.doubt(up.peer, now)
@@ -344,7 +341,3 @@ class Links:
     def peers(self) -> Iterable[str]:
         """The neighbours to which there are links."""
         return self._sessions.keys()
-
-
-_FORMER_KINDS = ("last", "ended")
-"""Records that earlier releases wrote and that have no meaning any more."""

@@ -1,5 +1,8 @@
 """Link frames as bytes: an array of a number for the kind and the fields, documents of the model in their own form.
 
+Filters, advertisements and patterns travel in their canonical form, and are brought to it when they arrive. So servers
+agree on which of them are the same whatever words a party, or another implementation, has used.
+
 Derived from the frames and messages themselves, so that the two cannot differ; the numbers of kinds are the protocol's.
 """
 
@@ -89,7 +92,7 @@ def _form(hint: Any) -> _Form:
     if hint is datetime:
         return _Form(datetime, lambda time: time, lambda time, _: instant(time, "time"))
     if hint in (Filter, Advertisement, Pattern):
-        return _Form(Raw, lambda value: Raw(msgpack.encode(value)), lambda raw, limits: _document(hint, raw, limits))
+        return _Form(Raw, _pack_document, lambda raw, limits: _document(hint, raw, limits))
     if hint is Notification:
         return _Form(tuple[Raw, Raw], _pack_notification, _unpack_notification)
     if hint is NotificationId:
@@ -107,8 +110,12 @@ def _form(hint: Any) -> _Form:
     raise TypeError(f"{hint} has no form on the wire")
 
 
+def _pack_document(document: Filter | Advertisement | Pattern) -> Raw:
+    return Raw(msgpack.encode(document.canonical()))
+
+
 def _document(cls: Any, raw: Raw, limits: Limits) -> Any:
-    return msgpack.decode(cls, bytes(raw), limits)
+    return msgpack.decode(cls, bytes(raw), limits).canonical()
 
 
 def _pack_notification(notification: Notification) -> tuple[Raw, Raw]:

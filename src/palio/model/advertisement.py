@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from palio.errors import InvalidConstraintError, brief
-from palio.model.conditions import ConstraintSet, expect
+from palio.model.conditions import ConstraintSet, expect, same_words
 from palio.model.constraint import Constraint
 from palio.model.filter import Filter
 from palio.model.immutable import fill
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.model.notification import Notification
 from palio.model.operator import Operator
+from palio.model.sets.alternatives import express_union
+from palio.model.sets.plain import is_plain
 from palio.model.sets.valueset import ValueSet, disjunction
 from palio.model.syntax.parser import parse_advertisement
 from palio.model.syntax.printer import print_constraints
@@ -31,9 +34,11 @@ class Advertisement(ConstraintSet):
     The advertisement without constraints announces only the notification without attributes.
     """
 
-    __slots__ = ("_by_name", "_hash", "_sets")
+    __slots__ = ("_by_name", "_canonical", "_hash", "_sets")
 
     _by_name: dict[str, list[Constraint]]
+    _canonical: Advertisement | bool | None
+    """As in filters."""
     _hash: int | None
     _sets: dict[str, ValueSet] | None
 
@@ -48,6 +53,7 @@ class Advertisement(ConstraintSet):
         fill(self, "_by_name", self.by_name())
         fill(self, "_sets", None)
         fill(self, "_hash", None)
+        fill(self, "_canonical", None)
 
     @classmethod
     def parse(cls, text: str, limits: Limits = DEFAULT_LIMITS) -> Advertisement:
@@ -73,6 +79,30 @@ class Advertisement(ConstraintSet):
             fill(self, "_sets", {name: allowed for name, allowed in sets.items() if not allowed.is_empty})
         assert self._sets is not None
         return self._sets
+
+    def canonical(self) -> Advertisement:
+        """The same advertisement in its one canonical wording, the same for all advertisements that are equal.
+
+        >>> print(Advertisement.parse("y any; x > 3 and x = 3 and x > 5").canonical())
+        x >= 3 and y any
+        """
+        known = self._canonical
+        if known is None:
+            known = self._find_canonical()
+            fill(self, "_canonical", known)
+        return self if isinstance(known, bool) else known
+
+    def _find_canonical(self) -> Advertisement | bool:
+        """The canonical form, or true if this is it."""
+        if all(map(is_plain, self.constraints)) and all(a.name < b.name for a, b in pairwise(self.constraints)):
+            return True
+        constraints = [each for name, allowed in self.value_sets().items() for each in express_union(name, allowed)]
+        if same_words(self, constraints):
+            return True
+        found = Advertisement(constraints)
+        for slot, value in (("_sets", self._sets), ("_hash", self._hash), ("_canonical", True)):
+            fill(found, slot, value)  # all of it is the same
+        return found
 
     def covers(self, other: Advertisement) -> bool:
         """Whether this advertisement announces everything that the other one announces.

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from palio.errors import CallerError, InvalidConstraintError, brief
 from palio.model.constraint import Constraint
 from palio.model.immutable import Immutable, fill
+
+FORM = 1
+"""The version of the canonical form. It changes whenever ``canonical()`` gives other words to some filter,
+advertisement or pattern: stores then rebuild their keys when they are opened."""
 
 
 def expect(value: object, cls: type) -> None:
     """Refuse an operand of the wrong class, which would otherwise fail somewhere deep."""
     if not isinstance(value, cls):
         raise CallerError(f"{brief(value)} is no {cls.__name__}; {cls.__name__}.parse(...) reads text")
+
+
+def same_words(given: ConstraintSet, constraints: Sequence[Constraint]) -> bool:
+    """Whether the constraints are these, in this order and with literals of these classes: 5 is not written as 5.0."""
+    return given.constraints == tuple(constraints) and all(
+        mine.value.__class__ is other.value.__class__
+        for mine, other in zip(given.constraints, constraints, strict=True)
+    )
 
 
 class ConstraintSet(Immutable):

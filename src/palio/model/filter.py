@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from palio.errors import CallerError, InternalError, PalioError, TextSyntaxError
-from palio.model.conditions import ConstraintSet, expect
+from palio.model.conditions import ConstraintSet, expect, same_words
 from palio.model.constraint import Constraint
 from palio.model.explanation import Explanation, explain
 from palio.model.immutable import fill
@@ -15,6 +15,7 @@ from palio.model.notification import Notification
 from palio.model.operator import HOLDS
 from palio.model.sets.express import express
 from palio.model.sets.merging import merge_sets
+from palio.model.sets.plain import is_plain, is_plain_range
 from palio.model.sets.valueset import EVERYTHING, ValueSet, conjunction
 from palio.model.syntax.parser import parse_union
 from palio.model.syntax.printer import EVERYTHING as EVERYTHING_TEXT
@@ -38,8 +39,10 @@ class Filter(ConstraintSet):
     The filter without constraints matches everything.
     """
 
-    __slots__ = ("_hash", "_satisfiable", "_sets", "_tests")
+    __slots__ = ("_canonical", "_hash", "_satisfiable", "_sets", "_tests")
 
+    _canonical: Filter | bool | None
+    """The canonical form, once it was asked for; true if that is this object, which must not refer to itself."""
     _hash: int | None
     _satisfiable: bool
     _sets: dict[str, ValueSet] | None
@@ -49,6 +52,7 @@ class Filter(ConstraintSet):
         super().__init__(constraints)
         fill(self, "_sets", None)
         fill(self, "_hash", None)
+        fill(self, "_canonical", None)
         tests = tuple((each.name, each.classes, HOLDS[each.operator], each.value) for each in self.constraints)
         fill(self, "_tests", tests)
 
@@ -150,18 +154,50 @@ class Filter(ConstraintSet):
     def canonical(self) -> Filter:
         """The same filter in its one canonical wording, the same for all filters that are equal.
 
+        Its encoding identifies the filter: in messages, in stores, and between servers.
+
         >>> print(Filter.parse("integer x > 3; integer x < 5; integer x != 9").canonical())
         integer x = 4
         """
+        known = self._canonical
+        if known is None:
+            known = self._find_canonical()
+            fill(self, "_canonical", known)
+        return self if isinstance(known, bool) else known
+
+    def _find_canonical(self) -> Filter | bool:
+        """The canonical form, or true if this is it."""
+        if self._is_plain():
+            return True
         if not self.is_satisfiable():
-            return NOTHING
+            return same_words(self, CONTRADICTION) or NOTHING
         constraints: list[Constraint] = []
         for name, allowed in self.value_sets().items():
-            spoken = express(name, allowed, most=_ANY_NUMBER)
+            spoken = express(name, allowed, most=_ANY_NUMBER, is_of_filter=True)
             if spoken is None:
                 raise InternalError(f"canonical form of {self} cannot be said as a filter; please report this")
             constraints.extend(spoken)
-        return Filter(constraints)
+        if same_words(self, constraints):
+            return True
+        found = Filter(constraints)
+        for slot, value in (("_sets", self._sets), ("_satisfiable", True), ("_hash", self._hash), ("_canonical", True)):
+            fill(found, slot, value)  # all of it is the same
+        return found
+
+    def _is_plain(self) -> bool:
+        """Whether the filter is seen at once to be in canonical form."""
+        before, constraints, place = "", self.constraints, 0
+        while place < len(constraints):
+            name = constraints[place].name
+            end = place + 1
+            while end < len(constraints) and constraints[end].name == name:
+                end += 1
+            if name <= before or not (
+                is_plain(constraints[place]) if end == place + 1 else is_plain_range(constraints[place:end])
+            ):
+                return False
+            before, place = name, end
+        return True
 
     def merge(self, other: Filter, most: int = DEFAULT_LIMITS.constraints) -> Filter | None:
         """The one filter that selects exactly what the two select together, if there is one.

@@ -51,6 +51,16 @@ class Pattern(Immutable):
             mine.covers(theirs) for mine, theirs in zip(self.filters, other.filters, strict=True)
         )
 
+    def canonical(self) -> Pattern:
+        """The same pattern with each filter in its canonical wording: the same for all patterns that are equal.
+
+        >>> print(Pattern.parse("x > 3 and x > 1 then y any and x = 1").canonical())
+        x > 3 then x = 1 and y any
+        """
+        filters = tuple([filter.canonical() for filter in self.filters])
+        is_canonical = all(mine is other for mine, other in zip(self.filters, filters, strict=True))
+        return self if is_canonical else Pattern(filters)
+
     def is_satisfiable(self) -> bool:
         """Whether some sequence matches."""
         return all(filter.is_satisfiable() for filter in self.filters)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from palio.errors import CallerError, LimitError, brief
 from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.model.limits import Limits
+from palio.model.value import Value
 from palio.routing.router import MONITORS
 
 
@@ -48,10 +49,22 @@ def check_wanted(wanted: Filter | Pattern, limits: Limits) -> None:
 
 
 def check_constraints(element: Filter | Advertisement, limits: Limits) -> None:
-    """Refuse what is too large."""
-    found = len(element.constraints)
-    if found > limits.constraints:
-        raise LimitError("constraints", limits.constraints, found, "constraints in one filter")
+    """Refuse what is too large, as it was said or in its canonical form: that is what other servers get.
+
+    A literal of the canonical form may be longer by a byte or two, where it is the end of a prefix's range.
+    """
+    for form in (element, element.canonical()):
+        found = len(form.constraints)
+        if found > limits.constraints:
+            raise LimitError("constraints", limits.constraints, found, "constraints in one filter")
+        for constraint in form:
+            size = _bytes_in(constraint.value)
+            if size > limits.literal_bytes:
+                raise LimitError("literal_bytes", limits.literal_bytes, size, "bytes in a literal")
+
+
+def _bytes_in(value: Value | None) -> int:
+    return len(value.encode() if isinstance(value, str) else value) if isinstance(value, str | bytes) else 0
 
 
 def check_room(held: int, most: int) -> None:

@@ -294,7 +294,8 @@ class Delegating:
 
     def restore(self, known: Mapping[tuple[Any, ...], Any], watches: Iterable[Watch]) -> None:
         """Take back what was kept."""
-        self._tag = known.get(("tag",), 0)
+        watches = list(watches)
+        self._tag = max([known.get(("tag",), 0), *(watch.tag for watch in watches)])
         for watch in watches:
             if isinstance(watch.owner, Commission):
                 self._taken_in[watch.owner] = watch

@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from palio.model import NotificationId
+from palio.node import records
+from palio.node.fitting import Misfit, begun_anew, fit, shaped
 from palio.node.journal import Journal, Record
+from palio.node.loading import CONFIRMED, QUARANTINE, UNCONFIRMED, Quarantined
 from palio.node.party_log import all_sent
 from palio.node.seen import Seen
-from palio.node.watches import Watch
-from palio.routing.messages import Advertise, Control, Members, Message, Subscribe, begun
+from palio.routing.messages import Advertise, Control, Members, Message, Standing, Subscribe, begun
 from palio.routing.router import MONITORS, Profile
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ class Kept(NamedTuple):
     """The end of the message log."""
     first: int
     """The position of the first entry that there is."""
+    end: int | None = None
+    """The position behind the last one, if it is known."""
 
 
 _OWN = (
@@ -36,16 +40,19 @@ _OWN = (
 )
 """Kinds of records that count though data was lost."""
 
+_FORMER = ("last", "ended")
+"""Kinds of records that earlier releases wrote and that have no meaning any more."""
 
-def tail_from(records: Collection[Record], incarnation: int) -> int:
-    """The position from which on entries of the message log are needed to make a node.
+
+def tail_from(records: Collection[Record], incarnation: int, end: int | None = None) -> int:
+    """The position from which on entries of the message log, which has this end, are needed to make a node.
 
     All are if the records are of another incarnation: one that says how long a log was may be lost.
     """
     if (("life",), incarnation) not in records:
         return 0
-    positions: list[Any] = [key[1] for key, _ in records if key[0] == "sweep"]
-    return max(positions, default=0)
+    positions = [key[1] for key, _ in records if key[0] == "sweep" and len(key) == 2 and isinstance(key[1], int)]
+    return max((each for each in positions if end is None or each <= end), default=0)
 
 
 def salvaged(known: Mapping[tuple[Any, ...], Any], life: int) -> dict[tuple[Any, ...], Any]:
@@ -61,9 +68,9 @@ def salvaged(known: Mapping[tuple[Any, ...], Any], life: int) -> dict[tuple[Any,
         found["mail", party] = number, life + place, keep
         if ("cursor", party) in known:
             found["cursor", party] = all_sent(known["cursor", party])
-    for key in known:
+    for key, value in known.items():
         if key[0] == "pattern" and isinstance(key[1], str) and key[1] != MONITORS:
-            found[key] = Watch(key[1], key[2], 0).state()
+            found[key] = begun_anew(key[1], key[2], value)
     if ("counters",) in known:
         found["counters",] = 0, 0, known["counters",][2]
     return found
@@ -91,6 +98,8 @@ class Keeping:
         self._waves: dict[int, Any] = {}
         self._members: dict[str, None] = {}
         self._waiting: tuple[str, ...] = ()
+        self._held: dict[str, dict[Standing, None]] = {}
+        """What is on disk of what each neighbour holds."""
 
     def party(self, node: Node, name: str) -> None:
         """What a party holds has changed."""
@@ -111,9 +120,12 @@ class Keeping:
     def held(self, peer: str, message: Control) -> None:
         """A neighbour has said what it holds, or does no longer."""
         if isinstance(message, Subscribe | Advertise):
-            self.journal.put(("held", peer, message), True)
+            self._held.setdefault(peer, {})[message] = None
+            self.journal.put(("held", peer, message), CONFIRMED)
         else:
-            self.journal.delete(("held", peer, begun(message)))
+            standing = begun(message)
+            self._held.get(peer, {}).pop(standing, None)
+            self.journal.delete(("held", peer, standing))
 
     def seen(self, seen: Seen, id: NotificationId) -> None:
         """A notification was seen for the first time; of starts of its origin that are too old nothing is kept."""
@@ -125,9 +137,9 @@ class Keeping:
         """The servers behind a neighbour have changed."""
         self._members[peer] = None
 
-    def gone(self, node: Node, peer: str) -> None:
-        """A neighbour is about to be forgotten."""
-        for message in node.neighbours.standing(peer):
+    def gone(self, peer: str) -> None:
+        """A neighbour is about to be forgotten, with all that was written of it."""
+        for message in self._held.pop(peer, {}):
             self.journal.delete(("held", peer, message))
         self._members[peer] = None
 
@@ -171,14 +183,17 @@ class Keeping:
             self.journal.put(("counters",), self._counters)
 
     def restore(self, node: Node, kept: Kept, now: int) -> None:
-        """Make a new node what it was when the records were written.
+        """Make a new node what it was when the records were written; those that do not fit are put aside.
 
         If they are of another incarnation, data was lost: then what parties hold counts, and their logs, but nothing
         that was agreed with neighbours.
         """
         life = node.settings.incarnation
-        found: dict[tuple[Any, ...], Any] = {key: value for key, value in kept.records if value is not None}
-        known = found if not found or found.get(("life",)) == life else salvaged(found, life)
+        given: dict[tuple[Any, ...], Any] = {key: value for key, value in kept.records if value is not None}
+        found, misfits = shaped(given)
+        is_other = bool(found) and found.get(("life",)) != life
+        fitted = fit(salvaged(found, life) if is_other else found, misfits, node.settings, now, kept.end)
+        known = fitted.records
         self._counters = known.get(("counters",), (0, 0, node.publishing.clock.latest))
         node.publishing.count, latest, node.publishing.clock.latest = self._counters
         self._waves = {key[1]: value for key, value in known.items() if key[0] == "wave"}
@@ -194,7 +209,7 @@ class Keeping:
             node.router.topology.restore(accounts, self._waiting)
         self._restore_tables(node, known)
         node.delegating.restore(known, node.monitors.restore(known, now))
-        node.tell_nobody(known)
+        untold = [Misfit(key, known.pop(key), "it is not what the tables say") for key in node.tell_nobody(known)]
         for key, value in known.items():
             if key[0] == "seen":
                 node.seen.restore(key[1], key[2], value)
@@ -203,18 +218,34 @@ class Keeping:
             node.router.board.log(log.name)
         self.journal.take()
         if found.get(("life",)) != life:
-            for changed in dict.fromkeys([*found, *known]) if known is not found else ():
+            for changed in dict.fromkeys([*found, *known]) if is_other else ():
                 self.journal.put(changed, known.get(changed))
             self.journal.put(("life",), life)
-        node.logs.keep_found(now, is_salvaged=known is not found)
+        for former in [key for key in known if key[0] in _FORMER]:
+            self.journal.delete(former)
+        node.logs.keep_found(now, is_salvaged=is_other)
+        self._put_aside(node, [*fitted.misfits, *untold], known)
         node.keys.restore((key[1], key[2], value) for key, value in known.items() if key[0] == "key")
         node.reading.begin(now)
+        if fitted.is_doubtful or untold:
+            node.begin_links_anew()
 
-    @staticmethod
-    def _restore_tables(node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
+    def _put_aside(self, node: Node, misfits: Iterable[Misfit], known: Mapping[tuple[Any, ...], Any]) -> None:
+        """Keep what does not fit under other keys."""
+        for key, value, reason in misfits:
+            identity = records.encode_key(key)
+            self.journal.put(key, known.get(key))
+            self.journal.put((QUARANTINE, identity), (records.encode_value(value), reason))
+            node.quarantined.append(Quarantined(records.describe(identity), reason))
+
+    def _restore_tables(self, node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
         for peer, counting in node.neighbours.compression.restore(known):
             node.router.receive(peer, counting)
         held = [key[1:] for key in known if key[0] == "held"]
+        for peer, message in held:
+            self._held.setdefault(peer, {})[message] = None
+            if known["held", peer, message] is UNCONFIRMED:
+                node.neighbours.unconfirmed[peer, message] = None
         for kind in (Advertise, Subscribe):
             for peer, message in held:
                 if isinstance(message, kind):

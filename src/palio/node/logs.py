@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from palio.codec import control, frames
-from palio.errors import CallerError, brief
+from palio.errors import CallerError, DecodeError, brief
 from palio.model import Notification
 from palio.node import entries
 from palio.node.entries import Entry, Head, Share
@@ -396,19 +396,17 @@ class Logs:
             log.marks.sort()
         doubtful: dict[PartyLog, None] = {}
         for position, data in tail:
-            if data:
-                self._recall(position, data, doubtful)
-            else:  # it was damaged: nobody knows which numbers were given in it
-                self.position = max(self.position, position + 1)
+            self.position = max(self.position, position + 1)
+            try:
+                self._recall(position, data, entries.decode(data).head, doubtful)
+            except DecodeError:  # it was damaged: nobody knows which numbers were given in it
                 doubtful |= dict.fromkeys(self._logs.values())
-        self._rename(doubtful)
+        self._rename({**doubtful, **dict.fromkeys(log for log in self if _is_short(log, known))})
         self.first = first
         for log in self._logs.values():
             self._recover(log, known.get(("cursor", log.name)))
 
-    def _recall(self, position: int, data: bytes, doubtful: dict[PartyLog, None]) -> None:
-        self.position = max(self.position, position + 1)
-        head = entries.decode(data).head
+    def _recall(self, position: int, data: bytes, head: Head, doubtful: dict[PartyLog, None]) -> None:
         if position >= self._swept.position:
             self.size += len(data)
             self.count += head.count
@@ -446,8 +444,10 @@ class Logs:
             self._journal.delete(key)
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
-        self._stale += [("mark", log.number, mark.number) for mark in log.marks if mark.number >= log.next]
-        log.marks = [mark for mark in log.marks if mark.position >= self.first and mark.number < log.next]
+        marks, ends = log.marks, range(self.first, self.position)
+        log.marks = [mark for mark in marks if mark.position in ends and mark.number < log.next]
+        kept = set(log.marks)
+        self._stale += [("mark", log.number, mark.number) for mark in marks if mark not in kept]
         log.letters = dict(sorted(log.letters.items()))
         if cursor is not None:
             log.restore(cursor)
@@ -456,8 +456,15 @@ class Logs:
             log.dropped = log.drop(log.bound())
         if cursor is None or log.high < 0:
             log.high = log.next  # it was reading when the server died
+        log.letter = max([log.letter, *(number + 1 for number in log.letters)])
         log.high = min(log.high, log.next)
         log.done = min(log.done, log.next)
+
+
+def _is_short(log: PartyLog, known: Mapping[tuple[Any, ...], Any]) -> bool:
+    """Whether numbers were given in a log that are not known any more."""
+    cursor = known.get(("cursor", log.name))
+    return (bool(log.marks) and log.marks[-1].number >= log.next) or (cursor is not None and cursor[0] > log.next)
 
 
 class _Part:

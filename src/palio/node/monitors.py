@@ -68,9 +68,9 @@ class Monitors:
     # -- patterns ------------------------------------------------------------------------------------------------------
 
     def patterns(self, party: str) -> tuple[Pattern, ...]:
-        """The patterns of a party, of which none covers another."""
+        """The patterns of a party, of which none covers another, in its own words."""
         known = self._parties.get(party)
-        return () if known is None else tuple(known.watches)
+        return () if known is None else tuple([watch.wording for watch in known.watches.values()])
 
     def count(self, party: str) -> int:
         """How many patterns a party has."""
@@ -257,7 +257,7 @@ class Monitors:
                     elements.append((each, []))
                 elements[-1][1].append(watch.owner.tag)
         elif complete is not None and watch.owner != MONITORS:
-            self._found.append(Found(watch.owner, watch.pattern, complete))
+            self._found.append(Found(watch.owner, watch.wording, complete))
         elif complete is not None:
             for user in tuple(self._waiting.get(watch.pattern, ())):
                 if user.accepts_part(complete, watch.begun):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from palio.errors import CallerError, PeerError, brief
 from palio.link.links import Links
@@ -14,7 +14,7 @@ from palio.routing import messages
 from palio.routing.border import Border
 from palio.routing.compression import Compression
 from palio.routing.messages import Message, Stamp
-from palio.routing.router import Role, Router
+from palio.routing.router import Role, Router, UnexpectedMessageError
 
 
 class Neighbours:
@@ -31,6 +31,8 @@ class Neighbours:
         """The neighbours that belong to other networks, and what passes between; to be changed only here."""
         self.compression = Compression(settings.compression, is_kept=settings.durable)
         """What counts of what they say."""
+        self.unconfirmed: dict[tuple[str, messages.Standing], None] = {}
+        """What neighbours may have taken back, though a record says that they hold it: they may say it once more."""
         self.membership = router.membership
         self.links = Links(settings.server, self, settings.link, keeper)
 
@@ -115,7 +117,7 @@ class Neighbours:
             gateway = self._settings.gateways[peer]
             self.borders[peer] = Border(gateway)
             for offer in gateway.offers:
-                self._router.receive(peer, messages.Advertise(offer))
+                self._router.receive(peer, messages.Advertise(offer.canonical()))
         elif self._router.topology is not None:
             self._router.topology.connect(peer, up.latency, up.stamp)
 
@@ -128,6 +130,8 @@ class Neighbours:
         self._router.disconnect(peer)
         self.compression.forget(peer)
         self.borders.pop(peer, None)
+        for known in [known for known in self.unconfirmed if known[0] == peer]:
+            del self.unconfirmed[known]
 
     # -- what they say -------------------------------------------------------------------------------------------------
 
@@ -140,11 +144,26 @@ class Neighbours:
             case messages.Account() if topology is not None and border is None:
                 topology.receive(peer, message)
             case messages.Subscribe() | messages.Unsubscribe() | messages.Advertise() | messages.Unadvertise():
+                if bool(message.source) is not self._router.names_sources(peer):
+                    raise UnexpectedMessageError(
+                        f"{brief(peer)} says {brief(message)}; in the architecture {self._router.name} a filter or an "
+                        f"advertisement of this neighbour has {'no' if message.source else 'a'} source"
+                    )
+                if self._is_confirmed(peer, message):
+                    return
                 for each in (message,) if border is None else border.take_in(message):
                     for counting in self.compression.take(peer, each):
                         self._router.receive(peer, counting)
             case _:
                 raise PeerError(f"{brief(peer)} says what is no message here: {type(message).__name__}")
+
+    def _is_confirmed(self, peer: str, message: messages.Control) -> bool:
+        """Whether a neighbour says once more what it was not certain to hold; from now on it is."""
+        known = peer, messages.begun(message)
+        if known not in self.unconfirmed:
+            return False
+        del self.unconfirmed[known]
+        return isinstance(message, messages.Subscribe | messages.Advertise)
 
     def recall(self, peer: str, message: messages.Standing) -> None:
         """A neighbour said what it wants or offers in an earlier life of this server."""
@@ -152,11 +171,6 @@ class Neighbours:
         for each in (message,) if border is None else border.take_in(message):
             for counting in self.compression.recall(peer, messages.begun(each)):
                 self._router.receive(peer, counting)
-
-    def standing(self, peer: str) -> Iterable[messages.Standing]:
-        """What a neighbour has said and not taken back, as it was said."""
-        border = self.borders.get(peer)
-        return self.compression.said(peer, self._router.standing(peer)) if border is None else tuple(border.heard)
 
     # -- what they are told --------------------------------------------------------------------------------------------
 

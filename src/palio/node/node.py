@@ -21,6 +21,7 @@ from palio.node.hybrid import date_of
 from palio.node.journal import Journal, Record
 from palio.node.keeping import Keeping, Kept
 from palio.node.keys import Keys
+from palio.node.loading import Quarantined
 from palio.node.logs import Logs
 from palio.node.monitors import Monitors
 from palio.node.neighbours import Neighbours
@@ -71,18 +72,20 @@ class Node:
     first notification that comes after it, so that nothing overtakes anything. ``now`` is in microseconds.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 (what a store has kept)
         self,
         settings: NodeSettings,
         records: Iterable[Record] = (),
         now: int = 0,
         tail: Iterable[tuple[int, bytes]] = (),
         first: int = 0,
+        end: int | None = None,
     ) -> None:
         """Make a node, with what was kept of an earlier life: records, and the end of the message log.
 
         ``tail`` are the entries from :func:`~palio.node.keeping.tail_from` on, ``first`` is the position of the first
-        entry that there is.
+        entry that there is, ``end`` the one behind the last. Any records will do: those that do not fit are put aside,
+        and are in :attr:`quarantined`.
         """
         check_settings(settings)
         self.settings = settings
@@ -119,9 +122,11 @@ class Node:
         self._has_news = False
         """Whether the neighbours may have to be told something."""
         self._now = now
+        self.quarantined: list[Quarantined] = []
+        """The records that were put aside when the node was made."""
         if self._keeping:
-            self._keeping.restore(self, Kept(records, tail, first), now)
-            self._has_news = bool(self.monitors.moved)  # with other settings than before they may belong elsewhere
+            self._keeping.restore(self, Kept(records, tail, first, end), now)
+            self._has_news |= bool(self.monitors.moved)  # with other settings than before they may belong elsewhere
         self.deadline = self._earliest(self.monitors.deadline)
         """When :meth:`handle` must be called again at the latest, with or without input."""
 
@@ -388,7 +393,7 @@ class Node:
                     self._outputs.append(LinkUp(peer))
                 case Down(peer, reason):
                     if self._keeping:
-                        self._keeping.gone(self, peer)
+                        self._keeping.gone(peer)
                     self.neighbours.remove(peer)
                     self.peer_limits.gone(peer)
                     self.telling.forget(peer)
@@ -494,11 +499,20 @@ class Node:
             for peer, message in self.delegating.outgoing():
                 self.send(peer, [message])
 
-    def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> None:
-        """What the neighbours would have to be told now they were told in an earlier life, or it waited there."""
-        for peer, control in self.telling.restore(self.router.control(), known, self._now):
+    def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> list[tuple[Any, ...]]:
+        """Take it that neighbours know what they would have to be told now: they were told in an earlier life, or it
+        waited there. The keys of records that do not fit are returned.
+        """
+        said, misfits = self.telling.restore(self.router.control(), known, self._now)
+        for peer, control in said:
             border = self.neighbours.borders.get(peer)
             self.peer_limits.recall(peer, control if border is None else border.let_out(control), known)
+        return misfits
+
+    def begin_links_anew(self) -> None:
+        """Give up all links: what neighbours were told is not known. Those that are wanted are opened again."""
+        for peer in tuple(self.links.peers):
+            self.lose(peer, "records of the link had to be quarantined")
 
     def send(self, peer: str, said: Sequence[Message]) -> None:
         """Say something to a neighbour, if there is a link."""

@@ -128,7 +128,7 @@ class PeerLimits:
         forms = self._forms.pop(peer, None)
         for standing, form in forms.forms.items() if forms is not None else ():
             if form != standing:
-                self._put(("form", peer, standing), None)
+                self._put(("widened", peer, standing), None)
         self._put(("takes", peer), None)
         self._look(peer)
 
@@ -192,11 +192,11 @@ class PeerLimits:
         if standing is message:
             form = widened(standing, self._limits(peer))
             if form != standing:
-                self._put(("form", peer, standing), () if form is None else (form,))
+                self._put(("widened", peer, standing), () if form is None else (form,))
             return (form,) if forms.begin(standing, form) and form is not None else ()
         form = forms.forms.get(standing, standing)
         if form != standing:
-            self._put(("form", peer, standing), None)
+            self._put(("widened", peer, standing), None)
         form = forms.end(standing)
         # a peer that took more before goes on holding what it cannot be told to drop, which does no harm
         return (ended(form),) if form is not None and self._is_fit(peer, form) else ()
@@ -270,7 +270,7 @@ class PeerLimits:
     def restore(self, known: Mapping[tuple[Any, ...], Any], peers: Iterable[str]) -> None:
         """Take back what was kept: the limits of peers to which there are links, and letters."""
         self.letters.restore(known)
-        formed = {key[1] for key in known if key[0] == "form"}
+        formed = {key[1] for key in known if key[0] == "widened"}
         for peer in peers:
             said, of_connection = known.get(("takes", peer), ((), ()))
             self._said[peer] = said
@@ -286,5 +286,5 @@ class PeerLimits:
             for message in told:
                 if isinstance(message, Control):
                     standing = begun(message)
-                    (form,) = known.get(("form", peer, standing), (standing,)) or (None,)
+                    (form,) = known.get(("widened", peer, standing), (standing,)) or (None,)
                     self._forms[peer].begin(standing, form)

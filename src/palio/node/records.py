@@ -1,5 +1,8 @@
 """Records as bytes: keys and values of a node's journal, in MessagePack.
 
+Keys are in canonical form (:func:`encode_key`): which record is meant does not depend on the words of a filter. Values
+keep the words, where they are those of a party.
+
 What is no plain value has a number of its own (an *extension* of MessagePack). These are part of the store's format:
 numbers may be added, and never change.
 """
@@ -121,15 +124,30 @@ def decode_value(data: bytes) -> Any:
         raise DecodeError(f"no record: {brief(str(error))}") from error
 
 
+def encode_key(key: Key) -> bytes:
+    """The bytes of a key: the same for all keys that mean the same, because documents are in canonical form.
+
+    >>> encode_key(("a", Pattern.parse("x > 3 and x > 1"))) == encode_key(("a", Pattern.parse("x > 3")))
+    True
+    """
+    return encode_value(_canonical(key))
+
+
+def _canonical(value: Any) -> Any:
+    if type(value) is tuple:
+        return tuple([_canonical(each) for each in value])
+    return value.canonical() if isinstance(value, Filter | Advertisement | Pattern) else value
+
+
 def encode(record: Record) -> tuple[bytes, bytes | None]:
     """A record as bytes; without a value, if there is none any more."""
     key, value = record
-    return encode_value(key), None if value is None else encode_value(value)
+    return encode_key(key), None if value is None else encode_value(value)
 
 
 def decode(key: bytes, value: bytes) -> Record:
-    """A record that was read."""
-    found: Key = decode_value(key)
+    """A record that was read; documents of the key are in canonical form, those of the value as they were written."""
+    found: Key = _canonical(decode_value(key))
     return found, decode_value(value)
 
 

@@ -71,11 +71,14 @@ class Watch:
         "since",
         "tag",
         "taken",
+        "wording",
     )
 
     def __init__(self, owner: str | Commission, pattern: Pattern, since: int, path: tuple[str, ...] = ()) -> None:
         self.owner = owner
-        self.pattern = pattern
+        self.pattern = pattern.canonical()
+        self.wording = pattern
+        """The pattern in the words that its party has used: those it is told."""
         self.since = since
         """The first arrival that counts: those before it came before the party subscribed."""
         self.path = path
@@ -88,8 +91,8 @@ class Watch:
         """The place of what was taken last, in this sequence or the one before."""
         self.begun = since
         """The arrival with which this sequence began."""
-        self.factors: tuple[Step, ...] = pattern.filters
-        self.ahead: tuple[Step, ...] = pattern.filters
+        self.factors: tuple[Step, ...] = self.pattern.filters
+        self.ahead: tuple[Step, ...] = self.pattern.filters
         """What is still to be met."""
         self.place = Place.HERE
         self.peer = ""
@@ -141,17 +144,18 @@ class Watch:
         self.factors, self.position, self.taken = factors, position, self.taken[:position]
 
     def state(self) -> tuple[Any, ...]:
-        """What has to be kept of it, beside what is pending."""
+        """What has to be kept of it, beside what is pending; with the wording, unless it is the canonical one."""
         place = self.place, self.peer, self.tag, self.is_silent, self.is_leaving
-        return self.path, self.since, self.position, self.taken, self.after, self.begun, self.factors, place
+        kept = self.path, self.since, self.position, self.taken, self.after, self.begun, self.factors, place
+        return kept if self.wording is self.pattern else (*kept, self.wording)
 
     @classmethod
     def restored(cls, owner: str | Commission, pattern: Pattern, state: tuple[Any, ...]) -> Watch:
         """The watch whose state was kept."""
-        path, since, position, taken, after, begun, factors, place = state
-        watch = cls(owner, pattern, since, path)
+        path, since, position, taken, after, begun, factors, place, *wording = state
+        watch = cls(owner, wording[0] if wording else pattern, since, path)
         watch.position, watch.taken, watch.after, watch.begun = position, taken, after, begun
-        watch.regroup(factors)
+        watch.regroup(tuple([each.canonical() for each in factors]))
         watch.place, watch.peer, watch.tag, watch.is_silent, watch.is_leaving = place
         return watch
 

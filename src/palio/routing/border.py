@@ -62,7 +62,7 @@ class _Way:
             return Advertise(message.advertisement) if is_relevant else None
         if self._wanted is None:
             return Subscribe(message.filter)
-        filter = Filter([*message.filter.constraints, *self._wanted.constraints])
+        filter = Filter([*message.filter.constraints, *self._wanted.constraints]).canonical()
         if not filter.is_satisfiable():
             return None
         return Subscribe(filter if _is_within_maxima(filter) else message.filter)

@@ -142,6 +142,10 @@ class General(Router):
         """Whether a filter is of use to another network."""
         return True
 
+    def names_sources(self, peer: str) -> bool:
+        """All do within the network; for another network its gateway is the source."""
+        return self.peers.get(peer) is not Role.GATEWAY
+
     # -- what is known of sources --------------------------------------------------------------------------------------
 
     def is_sound(self, party: str) -> bool:

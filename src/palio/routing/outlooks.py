@@ -230,13 +230,14 @@ class Outlooks:
         self._supply: _Side[Filter, Advertisement] = _Side(
             router.advertisements, lambda wanted, offer: offer.relevant_to(wanted), _Needs(), _Offers()
         )
-        self._asked: dict[str, dict[Subject, None]] = {}
+        self._asked: dict[str, dict[Subject, Subject]] = {}
+        """By party: what it asks about in canonical form, and in the words that it has used."""
         self._fresh: dict[tuple[str, Subject], None] = {}
         """Questions that have to be answered now."""
 
     def of(self, party: str) -> tuple[Subject, ...]:
-        """What a party asks about."""
-        return tuple(self._asked.get(party, ()))
+        """What a party asks about, in its own words."""
+        return tuple(self._asked.get(party, {}).values())
 
     def add(self, party: str, subject: Subject) -> None:
         """A party wants to know, from now on, whether its publications, or its subscriptions, are of use."""
@@ -248,23 +249,25 @@ class Outlooks:
                 f"in the architecture {router.name} {what} do not spread to all servers, so none can tell; "
                 f"choose one in which they do"
             )
-        self._fresh[party, subject] = None
-        if subject not in self._asked.setdefault(party, {}):
-            self._asked[party][subject] = None
-            self._side(subject).add(subject, party)
+        known = subject.canonical()
+        self._fresh[party, known] = None
+        if known not in self._asked.setdefault(party, {}):
+            self._side(known).add(known, party)
+        self._asked[party][known] = subject
 
     def remove(self, party: str, subject: Subject) -> None:
         """A party does not want to know any more; nothing happens if it never did."""
-        if subject in self._asked.get(party, {}):
-            del self._asked[party][subject]
-            self._fresh.pop((party, subject), None)
-            self._side(subject).remove(subject, party)
+        known = subject.canonical()
+        if known in self._asked.get(party, {}):
+            del self._asked[party][known]
+            self._fresh.pop((party, known), None)
+            self._side(known).remove(known, party)
             if not self._asked[party]:
                 del self._asked[party]
 
     def repeat(self, party: str) -> None:
         """A party has to be told everything once more."""
-        self._fresh.update(dict.fromkeys((party, subject) for subject in self.of(party)))
+        self._fresh.update(dict.fromkeys((party, known) for known in self._asked.get(party, ())))
 
     def news(self) -> list[Prospect]:
         """What parties have to be told now."""
@@ -275,7 +278,7 @@ class Outlooks:
             for subject in side.changed():
                 self._fresh.update(dict.fromkeys((party, subject) for party in side.parties(subject)))
         fresh, self._fresh = self._fresh, {}
-        return [Prospect(party, subject, self._side(subject).is_good(subject)) for party, subject in fresh]
+        return [Prospect(party, self._asked[party][known], self._side(known).is_good(known)) for party, known in fresh]
 
     def _side(self, subject: Subject) -> _Side[Any, Any]:
         return self._demand if isinstance(subject, Advertisement) else self._supply

@@ -128,6 +128,10 @@ class Router(ABC):
         """Whether some neighbour gets all that is published here, wanted or not."""
         return False
 
+    def names_sources(self, peer: str) -> bool:  # noqa: ARG002 (trees do not)
+        """Whether a neighbour says with filters and advertisements at which server they begin."""
+        return False
+
     def admit(self, message: Publish, source: str | None) -> Publish | None:  # noqa: ARG002 (most take it as it is)
         """A notification as it goes on from here, if it does."""
         return message
@@ -139,15 +143,15 @@ class Router(ABC):
         replaced = self._party(party).filters.add(filter)
         if replaced is None:
             return
-        self._begin(filter, party)
+        self._begin(filter.canonical(), party)
         for each in replaced:
-            self._end(each, party)
+            self._end(each.canonical(), party)
 
     def unsubscribe(self, party: str, filter: Filter) -> tuple[Filter, ...]:
         """Cancel all subscriptions of a party that the filter covers; they are returned."""
         removed = self._party(party).filters.remove(filter)
         for each in removed:
-            self._end(each, party)
+            self._end(each.canonical(), party)
         self._forget_if_empty(party)
         return removed
 
@@ -156,15 +160,15 @@ class Router(ABC):
         replaced = self._party(party).advertisements.add(advertisement)
         if replaced is None:
             return
-        self._offer(advertisement, party)
+        self._offer(advertisement.canonical(), party)
         for each in replaced:
-            self._withdraw(each, party)
+            self._withdraw(each.canonical(), party)
 
     def unadvertise(self, party: str, advertisement: Advertisement) -> tuple[Advertisement, ...]:
         """Cancel all advertisements of a party that this one covers; they are returned."""
         removed = self._party(party).advertisements.remove(advertisement)
         for each in removed:
-            self._withdraw(each, party)
+            self._withdraw(each.canonical(), party)
         self._forget_if_empty(party)
         return removed
 
@@ -174,7 +178,10 @@ class Router(ABC):
         return known is not None and any(each.announces(notification) for each in known.advertisements)
 
     def profile(self, party: str) -> Profile:
-        """What a party holds here; the monitors hold filters that may cover each other."""
+        """What a party holds here, in the words that it has used; the monitors hold filters that may cover each other.
+
+        Tables, messages and records have the canonical form of them.
+        """
         if party == MONITORS:
             return Profile(tuple(self._watched), ())
         known = self._parties.get(party)
@@ -184,9 +191,9 @@ class Router(ABC):
         """Remove a party with all that it holds."""
         profile = self.profile(party)
         for filter in profile.filters:
-            self._end(filter, party)
+            self._end(filter.canonical(), party)
         for advertisement in profile.advertisements:
-            self._withdraw(advertisement, party)
+            self._withdraw(advertisement.canonical(), party)
         known = self._parties.pop(party, None)
         if known is not None:
             known.filters.clear()

@@ -144,20 +144,28 @@ class Telling:
         self._noted.clear()
         return found
 
-    def restore(self, required: Said, records: Mapping[tuple[Any, ...], Any], now: int) -> Said:
-        """Take back what was kept, where the tables say what is required; what neighbours were told until then."""
+    def restore(self, required: Said, records: Mapping[tuple[Any, ...], Any], now: int) -> tuple[Said, list[Key]]:
+        """Take back what was kept, where the tables say what is required; what neighbours were told until then.
+
+        Records that do not fit the tables do not count, and are returned as well.
+        """
+        misfits: list[Key] = []
         known: dict[str, dict[Control, None]] = {peer: dict.fromkeys(messages) for peer, messages in required}
-        for peer, standing, has_to_be_told in [
-            (*key[1:], value) for key, value in records.items() if key[0] == "untold"
-        ]:
-            self._waiting.setdefault(peer, {})[standing] = has_to_be_told
+        for key, has_to_be_told in _of_kind(records, "untold"):
+            _, peer, standing = key
             told = known.setdefault(peer, {})
+            if (standing in told) is not has_to_be_told:
+                misfits.append(key)
+                continue
+            self._waiting.setdefault(peer, {})[standing] = has_to_be_told
             if has_to_be_told:
                 del told[standing]
             else:
                 told[standing] = None
+        kept = dict(_of_kind(records, "told"))
+        misfits += [key for key, (_, parts) in kept.items() if not _stands(key[2], parts, known.get(key[1], {}))]
         merged: list[tuple[str, Standing]] = []
-        for peer, standing, parts in self._lanes.restore(records):
+        for peer, standing, parts in self._lanes.restore({key: kept[key] for key in kept if key not in misfits}):
             for part in parts:
                 del known[peer][part]
             merged.append((peer, standing))
@@ -169,10 +177,20 @@ class Telling:
         if self._waiting:
             self.deadline = now + self._settings.delay
         self.records()
-        return [(peer, list(told)) for peer, told in known.items()]
+        return [(peer, list(told)) for peer, told in known.items()], misfits
 
 
 _AT_ONCE = TellingSettings()
+
+
+def _of_kind(records: Mapping[tuple[Any, ...], Any], kind: str) -> list[tuple[tuple[Any, ...], Any]]:
+    return [(key, value) for key, value in records.items() if key[0] == kind]
+
+
+def _stands(whole: Standing, parts: Iterable[Standing], told: Mapping[Control, None]) -> bool:
+    """Whether something may stand for parts: a neighbour was told all of them, and the whole only as one of them."""
+    parts = list(parts)
+    return all(part in told for part in parts) and (whole not in told or whole in parts)
 
 
 def _check(settings: TellingSettings) -> None:

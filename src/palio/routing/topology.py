@@ -70,10 +70,14 @@ class Topology:
     def restore(self, accounts: Iterable[Account], waiting: Iterable[str]) -> None:
         """Take back what was known when there were the links that there are now.
 
-        All neighbours have been told it, but for the accounts of some servers, which waited.
+        All neighbours have been told it, but for the accounts of some servers, which waited. If the account of this
+        server is not of these links, it gives another one.
         """
+        links = self._own_links()
         self._accounts.update({account.server: account for account in accounts})
-        self._beyond = dict(self._accounts[self._server].beyond)
+        own = self._accounts[self._server]
+        self._incarnation = max(self._incarnation, own.incarnation)  # the clock may have been put back
+        self._beyond = dict(own.beyond)
         self._touched = dict.fromkeys(waiting)
         told = {name: account for name, account in self._accounts.items() if name not in self._touched}
         for peer in self._links:
@@ -81,6 +85,9 @@ class Topology:
         self.deadline = self._pause if self._touched else None
         self._learned.clear()
         self.graph = Graph(self._usable())
+        if self._accounts[self._server].links != links:
+            self._account()
+            self.deadline = self._pause
 
     def learned(self) -> list[Account]:
         """The accounts that have changed since the last call: what has to be kept."""
@@ -123,9 +130,12 @@ class Topology:
     def _account(self) -> None:
         """Give account of the links anew."""
         number = self._accounts[self._server].number + 1
-        links = tuple((peer, latency, stamp) for peer, (latency, stamp) in sorted(self._links.items()))
+        links = self._own_links()
         beyond = tuple(sorted(self._beyond.items()))
         self._learn(Account(self._server, self._incarnation, number, links, beyond))
+
+    def _own_links(self) -> tuple[tuple[str, int, Stamp], ...]:
+        return tuple((peer, latency, stamp) for peer, (latency, stamp) in sorted(self._links.items()))
 
     def members(self) -> dict[str, Stamp]:
         """All servers of this network, and those that are reached over other gateways than this server's own.
@@ -149,7 +159,7 @@ class Topology:
         if _age(account) > _age(told.get(account.server, _NOBODY)):
             told[account.server] = account
         if _age(account) > _age(self._accounts.get(account.server, _NOBODY)):
-            _check(peer, account)
+            check_account(peer, account)
             self._learn(account)
 
     def _outdo(self, peer: str, account: Account) -> None:
@@ -223,7 +233,8 @@ class Topology:
         return found
 
 
-def _check(peer: str, account: Account) -> None:
+def check_account(peer: str, account: Account) -> None:
+    """Refuse an account that no server can give, and that a neighbour passes on."""
     if any(latency < 1 for _, latency, _ in account.links):
         raise BadAccountError(f"{brief(peer)} passes on a latency below 1: {brief(account)}")
     neighbours = {neighbour for neighbour, _, _ in account.links}

@@ -98,7 +98,7 @@ def _exactly(left: United[Any], right: United[Any], name: str) -> _Found | None:
     if waste and isinstance(merged, Filter):
         ratios = _ratios(left.element.value_sets()[name], right.element.value_sets()[name])
         waste = waste if ratios is None else _wasted(left, right, ratios)
-    return merged, waste
+    return merged.canonical(), waste
 
 
 def _room(left: ConstraintSet, right: ConstraintSet) -> int:
@@ -130,7 +130,7 @@ def _nearly(left: United[Any], right: United[Any], names: tuple[str, ...], slack
         if spoken is None:
             return None
         constraints += spoken
-    return (Filter(constraints), waste) if len(constraints) <= _MOST_CONSTRAINTS else None
+    return (Filter(constraints).canonical(), waste) if len(constraints) <= _MOST_CONSTRAINTS else None
 
 
 # -- ranges ------------------------------------------------------------------------------------------------------------

@@ -118,6 +118,7 @@ def store_figures(server: Server) -> dict[str, Any] | None:
         "written_bytes": figures.bytes,
         "longest_commit_seconds": round(figures.longest_seconds, 6),
         "damage": [str(each) for each in storage.store.damage],
+        "quarantined": storage.put_aside,
         "archived": None if server.archiving is None else server.archiving.position,
         "archive_problem": "" if server.archiving is None else server.archiving.problem,
     }

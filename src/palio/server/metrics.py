@@ -152,6 +152,7 @@ class ServerCollector(Collector):
         yield GaugeMetricFamily("palio_store_waiting_bytes", "Bytes that wait to be written.", storage.waiting_bytes)
         yield GaugeMetricFamily("palio_store_full", "Whether publications are refused.", int(storage.is_full))
         yield GaugeMetricFamily("palio_store_damage", "Things found damaged.", len(storage.store.damage))
+        yield GaugeMetricFamily("palio_store_quarantined", "Records put aside as misfits.", storage.put_aside)
         yield CounterMetricFamily("palio_store_commits", "Commits.", figures.commits)
         yield CounterMetricFamily("palio_store_written_bytes", "Bytes written.", figures.bytes)
         yield GaugeMetricFamily("palio_store_longest_commit_seconds", "The longest commit.", figures.longest_seconds)

@@ -121,6 +121,10 @@ class Server:
             self._begin_storage(self.storage)
 
     def _begin_storage(self, storage: Storage) -> None:
+        for each in storage.quarantined:
+            self._log.error("record-quarantined", key=each.key, reason=each.reason)
+        if storage.merged:
+            self._log.warning("records-merged", count=len(storage.merged), first=storage.merged[0])
         storage.start(self.driver.give_at_once, self._storage_failed)
         self._look_at_storage(storage)
         now = self.loop.time()

@@ -6,17 +6,16 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from palio.errors import DecodeError, PalioError
+from palio.errors import PalioError
 from palio.node import records
-from palio.node.journal import Record
 from palio.node.keeping import tail_from
+from palio.node.loading import Change, Quarantined, load
 from palio.node.node import Node
 from palio.node.ports import Fetch, Fetched, Input, Persist, Persisted, Space
 from palio.node.settings import NodeSettings
 from palio.server.store_config import StoreTable
-from palio.store import Batch, Committer, Store
+from palio.store import Batch, Committer, FullStoreError, Store
 from palio.store.committer import Figures
-from palio.store.errors import NewerStoreError
 
 _TAIL_BYTES = 1 << 30
 
@@ -30,6 +29,12 @@ class Storage:
         self._most = table.waiting_bytes
         self.parties: list[str] = []
         """Parties that held something when the server was last stopped."""
+        self.quarantined: list[Quarantined] = []
+        """Records that were put aside when the server started: they cannot be read, or do not fit the others."""
+        self.put_aside = 0
+        """How many records are put aside in the store."""
+        self.merged: list[str] = []
+        """Records of which there were several in other words, and is one now."""
         self._committer: Committer[int] | None = None
         self.failure: PalioError | None = None
         self._give: Callable[[Input], None] = lambda _: None
@@ -44,23 +49,29 @@ class Storage:
 
     def node(self, settings: NodeSettings, now: int) -> Node:
         """The node as it was when it was last written to disk."""
-        known = [self._decoded(*each) for each in self.store.records()]
-        self.parties = [str(key[1]) for key, _ in known if key[0] == "party"]
-        begin = max(tail_from(known, settings.incarnation), self.store.first)
+        loaded = load(self.store.records())
+        if loaded.changes:
+            self._rewrite(loaded.changes)
+        known, end = loaded.records, self.store.next
+        self.parties = [str(key[1]) for key, _ in known if key[0] == "party" and len(key) > 1]
+        begin = max(tail_from(known, settings.incarnation, end), self.store.first)
         tail: list[tuple[int, bytes]] = []
         while begin < self.store.next:
             tail += self.store.read(begin, self.store.next, _TAIL_BYTES)
             begin = tail[-1][0] + 1
-        return Node(settings, known, now, tail, self.store.first)
+        node = Node(settings, known, now, tail, self.store.first, end)
+        self.quarantined = [*loaded.quarantined, *node.quarantined]
+        self.put_aside = loaded.put_aside + len(self.quarantined)
+        self.merged = loaded.merged
+        return node
 
-    def _decoded(self, key: bytes, value: bytes) -> Record:
+    def _rewrite(self, changes: list[Change]) -> None:
+        """Write records under their canonical keys before anything else is written."""
         try:
-            return records.decode(key, value)
-        except DecodeError as error:
-            raise NewerStoreError(
-                f"{self.store.path}: the record {records.describe(key)} cannot be read ({error}); "
-                "was it written by a newer Palio? Use that one, or restore a backup"
-            ) from error
+            self.store.commit([Batch(changes, is_synced=True)])
+        except FullStoreError:
+            if any(value is None for _, value in changes):  # a record that has moved must not be in two places
+                raise
 
     def start(self, give: Callable[[Input], None], failed: Callable[[PalioError], None]) -> None:
         """Begin to write."""

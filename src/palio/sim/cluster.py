@@ -14,6 +14,7 @@ from palio.link.frames import Data, Frame
 from palio.model import Advertisement, Filter, Limits, Notification, Pattern
 from palio.node.journal import Record
 from palio.node.keeping import tail_from
+from palio.node.loading import load
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import (
     Acknowledge,
@@ -36,12 +37,16 @@ from palio.node.ports import (
     Reply,
     Send,
 )
+from palio.node.records import encode_key, encode_value
 from palio.routing.messages import Message, Publish, Stamp
 from palio.sim.clock import Clock
 from palio.sim.disk import FIRST, Disk
 from palio.sim.network import Network
 from palio.sim.readers import Readers
 from palio.sim.scheduler import Action, Scheduler
+
+OF_THE_SIMULATOR = ("log", "turn")
+"""Kinds of records that no server writes."""
 
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
@@ -113,6 +118,8 @@ class Cluster:
         self.refusals: list[str] = []
         """The frames that were refused."""
         self.messages = 0
+        self.quarantined: list[str] = []
+        """Records that servers have put aside when they started. What servers write themselves always fits."""
         self.moment = 0
         """How many things have happened to servers and parties, for the record."""
         self._highest: dict[tuple[str, object], int] = {}
@@ -125,6 +132,7 @@ class Cluster:
             self.nodes[server] = self.make_node(settings, *found_on(disk, settings, self.time(server)))
         else:
             self.nodes[server] = self.make_node(settings)
+        self.quarantined += [f"{server} puts aside {key}: {reason}" for key, reason in self.nodes[server].quarantined]
         self.give(server, inputs)
 
     def time(self, server: str) -> int:
@@ -349,14 +357,16 @@ def as_records(output: Persist) -> tuple[Record, ...]:
 
 
 def found_on(disk: Disk, settings: NodeSettings, now: int) -> tuple[list[Record], int, list[tuple[int, bytes]], int]:
-    """What a node is made from: records, the time, the end of the log, and the position of its first entry."""
-    records: list[Record] = []
-    entries: list[Any] = []
-    for key, value in disk.read():
-        if key[0] == "entry":
-            entries.append((key[1], value))
-        elif key != FIRST:
-            records.append((key, value))
+    """What a node is made from: records, the time, the end of the log, and the position of its first entry.
+
+    As in a server, the disk first gets rid of rows that mean the same.
+    """
+    found = disk.read()
+    apart = ("entry", FIRST[0], *OF_THE_SIMULATOR)
+    loaded = load((encode_key(key), encode_value(value)) for key, value in found if key[0] not in apart)
+    disk.rewrite(loaded.changes)
+    records = [*loaded.records, *(each for each in found if each[0][0] in OF_THE_SIMULATOR)]
+    entries: list[Any] = [(key[1], value) for key, value in found if key[0] == "entry"]
     begin = tail_from(records, settings.incarnation)
     tail = sorted(each for each in entries if each[0] >= begin)
     return records, now, tail, disk.records.get(FIRST, 0)

@@ -6,12 +6,13 @@ Some tell what is *written* (it survives the death of a process) from what is *s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import ItemsView
+from collections.abc import Iterable, Iterator, MutableMapping
 from random import Random
 from typing import Any, NamedTuple
 from zlib import crc32
 
 from palio.node.journal import Key, Record
+from palio.node.records import decode, encode_key
 from palio.sim.scheduler import Action, Scheduler
 
 _SLOWEST = 30
@@ -20,6 +21,44 @@ _SYNCED_SOON, _SYNCED_LATER = 40, 400
 _LIFE: Key = ("life",)
 FIRST: Key = ("first",)
 """The record that says which entries of the log are not needed any more: those before this position."""
+
+
+class Rows(MutableMapping[Key, Any]):
+    """Records by the bytes of their keys, as in a store: equal filters in other words are other rows there.
+
+    >>> rows = Rows()
+    >>> rows["turn",] = 3
+    >>> rows.get(("turn",)), len(rows)
+    (3, 1)
+    """
+
+    def __init__(self, rows: dict[bytes, Record] | None = None) -> None:
+        self._rows: dict[bytes, Record] = rows or {}
+
+    def __getitem__(self, key: Key) -> Any:
+        return self._rows[encode_key(key)][1]
+
+    def __setitem__(self, key: Key, value: Any) -> None:
+        self._rows[encode_key(key)] = key, value
+
+    def __delitem__(self, key: Key) -> None:
+        del self._rows[encode_key(key)]
+
+    def __iter__(self) -> Iterator[Key]:
+        return (self._rows[each][0] for each in sorted(self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def copy(self) -> Rows:
+        """The same rows, to be changed on their own."""
+        return Rows(dict(self._rows))
+
+    def change(self, key: bytes, value: bytes | None) -> None:
+        """Write a row, or delete it."""
+        self._rows.pop(key, None)
+        if value is not None:
+            self._rows[key] = decode(key, value)
 
 
 class _Write(NamedTuple):
@@ -58,13 +97,13 @@ class Disk:
         self._torn: Batch | None = None
         self._failed: Action | None = None
         """What the next write comes to instead of being done."""
-        self._copy: dict[Key, Any] | None = None
+        self._copy: Rows | None = None
         self.is_full = False
         self._other: tuple[Any] | None = None
         """The incarnation that the records were of when something was lost, or they became old ones."""
-        self.records: dict[Key, Any] = {}
+        self.records = Rows()
         """As a process sees them: all that is written."""
-        self._synced: dict[Key, Any] = {}
+        self._synced = Rows()
 
     def write(
         self, records: tuple[Record, ...], done: Action, *, written: Action | None = None, is_pressing: bool = True
@@ -135,12 +174,12 @@ class Disk:
         doubtful = deque(self._under_way)
         if is_power:
             doubtful.extendleft(reversed(self._unsynced))
-            self.records = dict(self._synced)
+            self.records = self._synced.copy()
         for _ in range(self._random.randrange(len(doubtful) + 1)):
             _apply(self.records, doubtful.popleft().records)
         if torn and is_power and doubtful:
             self._torn = self._part(doubtful[0].records)
-        self._synced = dict(self.records)  # whoever starts syncs all that it finds
+        self._synced = self.records.copy()  # whoever starts syncs all that it finds
         for waiting in (self._under_way, self._unsynced, self._waiting):
             waiting.clear()
         self._failed = None
@@ -153,13 +192,21 @@ class Disk:
         mark = checksum(records) if self._random.random() < 0.5 else None
         return Batch(tuple(each for each, is_safe in zip(records, is_there, strict=True) if is_safe), mark)
 
-    def read(self) -> ItemsView[Key, Any]:
-        """What a server finds that starts: all records that are safe; a batch that is not whole does not count."""
+    def read(self) -> list[Record]:
+        """What a server finds that starts: all records that are safe, in the order of their keys' bytes; a batch that
+        is not whole does not count.
+        """
         torn, self._torn = self._torn, None
         if torn is not None and torn.is_whole():
             for known in (self.records, self._synced):
                 _apply(known, torn.records)
-        return self.records.items()
+        return list(self.records.items())
+
+    def rewrite(self, changes: Iterable[tuple[bytes, bytes | None]]) -> None:
+        """Write rows at once, as a server does that has found others when it started."""
+        for known in (self.records, self._synced):
+            for key, value in changes:
+                known.change(key, value)
 
     @property
     def is_other(self) -> bool:
@@ -181,18 +228,18 @@ class Disk:
     def copy(self) -> None:
         """Remember all that is written; what is damaged cannot be copied."""
         if not self.is_other:
-            self._copy = dict(self.records)
+            self._copy = self.records.copy()
 
     def put_back(self) -> bool:
         """A disk that nobody uses gets the last copy; false if there is none."""
         if self._copy is None:
             return False
-        self.records, self._synced, self._torn = dict(self._copy), dict(self._copy), None
+        self.records, self._synced, self._torn = self._copy.copy(), self._copy.copy(), None
         self._other = (self.records.get(_LIFE),)
         return True
 
 
-def _apply(known: dict[Key, Any], records: tuple[Record, ...]) -> None:
+def _apply(known: Rows, records: tuple[Record, ...]) -> None:
     for key, value in records:
         if value is None:
             known.pop(key, None)

@@ -7,6 +7,7 @@ from typing import Any
 
 from palio.link.link import Link
 from palio.link.links import Links
+from palio.model import Advertisement, Filter
 from palio.node.keeping import Keeping, Kept
 from palio.node.logs import Logs
 from palio.node.node import Node
@@ -57,7 +58,19 @@ def _tables_not_kept(_right: _Right) -> _Right:
 @BUGS.plant(Keeping, "gone", TREES, ("all",))
 def _tables_of_the_gone_kept(_right: _Right) -> _Right:
     """What a neighbour held stays on disk when its link has ended."""
-    return lambda _keeping, _node, _peer: None
+    return lambda _keeping, _peer: None
+
+
+@BUGS.plant(Filter, "canonical", TREES, ("crashes",))
+def _filters_identified_by_words(_right: _Right) -> _Right:
+    """Equal filters in other words are other records, though they are one filter in memory."""
+    return lambda filter: filter
+
+
+@BUGS.plant(Advertisement, "canonical", ("aa",), ("crashes",))
+def _advertisements_identified_by_words(_right: _Right) -> _Right:
+    """The same of advertisements."""
+    return lambda advertisement: advertisement
 
 
 @BUGS.plant(Links, "keep", _SERVERS, _CRASHES)

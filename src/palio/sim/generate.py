@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from itertools import combinations
 from random import Random
-from typing import get_args
+from typing import Any, get_args
 
 from palio.sim.doom import Effect
 from palio.sim.history import History, Step
 from palio.sim.hybrid import NETWORKS, architecture_of
 from palio.sim.network import Weather
+from palio.sim.wordings import reword
 
 FAULTS = ("none", "weather", "partitions", "slow", "links", "races", "crashes", "disks", "all")
 """What may go wrong: nothing; frames below the links; servers that cannot reach each other; servers that are paused,
@@ -24,6 +25,8 @@ _DURABLE = {"crashes": 0.5, "disks": 1.0, "all": 0.5}
 _EFFECTS: tuple[Effect, ...] = get_args(Effect)[:8]
 """Those of all servers; some have others, with durable parties."""
 _SYMBOLS = ("A", "B", "C")
+_WORDED = ("subscribe", "unsubscribe", "replace", "advertise", "unadvertise")
+"""Steps whose texts are said in other words now and then."""
 
 GRAPHS = ("gs", "ga")
 """The architectures whose networks may have any shape."""
@@ -117,7 +120,28 @@ class _Story:
 
     def step(self, do: str, **what: object) -> None:
         wait = self.random.choice([0, 0, 5, 30, 200])
+        words = Random(f"{self.seed} {self.architecture} {self.faults} {len(self.steps)} words")
+        for key in ("text", "instead"):
+            if do in _WORDED and what.get(key):
+                what[key] = reword(str(what[key]), words, alternatives=do.endswith("advertise"))
         self.steps.append(Step(wait, do, **what))  # type: ignore[arg-type]
+        if do in ("subscribe", "advertise") and words.random() < 0.15:
+            self.say_again(do, str(what["server"]), str(what["text"]), words)
+
+    def say_again(self, do: str, server: str, text: str, words: Random) -> None:
+        """Two parties of the server want, or offer, the same in other words; soon one of them does not any more, and
+        later the other. Where servers die, this one does in between, and afterwards one that has heard of it.
+        """
+        parties = [f"{server}/p{number}" for number in words.sample(range(3), 2)]
+        said = [reword(text, words, alternatives=do == "advertise") for _ in parties]
+        steps: list[Any] = [(do, server, who, each) for who, each in zip(parties, said, strict=True)]
+        if words.random() < 0.6:
+            steps.append((f"un{do}", server, parties[0], said[0]))
+        if self.faults in ("crashes", "all") and words.random() < 0.4 and not self.dead and len(self.servers) > 1:
+            other = words.choice([each for each in self.servers if each != server])
+            steps += [("settle",), ("crash", server), ("restart", server), ("settle",)]
+            steps += [(f"un{do}", server, parties[1], said[1]), ("settle",), ("crash", other), ("restart", other)]
+        self.steps += [Step(words.choice([0, 30]), *each) for each in steps]
 
     def operate(self) -> None:
         draw = self.random.random()

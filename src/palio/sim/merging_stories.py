@@ -11,6 +11,7 @@ from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
 from palio.sim.generate import GRAPHS, generate
 from palio.sim.history import Deed, History, Step
+from palio.sim.wordings import reword
 
 TELLING = ("hs", "as", "aa", *GRAPHS, "gs+hs", "as+hs+gs", "ga+aa")
 """The architectures in which servers tell each other of subscriptions, and some networks of such servers, joined."""
@@ -44,6 +45,7 @@ def _in_ranges(steps: Iterable[Step], random: Random) -> Iterator[Step]:
             has_boxes = random.random() < 0.3
             for number in range(random.choice([1, 1, 3, 4])):
                 text = symbol + _range("x", 7, random) + (f" and {_range('y', 2, random)}" if has_boxes else "")
+                text = reword(text, Random(f"{random.random()} words"))
                 party = step.party if number == 0 else f"{step.server}/p{random.randrange(3)}"
                 asked.setdefault(party, []).append(text)
                 changes = {"text": text, "party": party, "wait": 0 if number else step.wait}

@@ -52,7 +52,7 @@ def run(history: History, watch: Watch | None = None) -> Outcome:
         try:
             player.do(step)
             if step.do == "settle":
-                violations = [*oracle.judge(), *law.judge(), *patterns.judge()]
+                violations = [*oracle.judge(), *law.judge(), *patterns.judge(), *player.cluster.quarantined]
         except Exception as error:  # noqa: BLE001 (whatever it is, it is what the run was to find)
             violations = [f"{type(error).__name__}: {error}"]
         if watch is not None:

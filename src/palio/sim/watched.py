@@ -24,11 +24,9 @@ from palio.node.ports import (
     Persist,
     Position,
 )
+from palio.sim.cluster import OF_THE_SIMULATOR
 from palio.sim.ledger import TURN, Book
 from palio.sim.logged import LoggedNode
-
-_OF_THE_SIMULATOR = ("log", "turn")
-"""Records that no server writes."""
 
 
 class WatchedNode(LoggedNode):
@@ -102,5 +100,5 @@ def _notifications(content: bytes) -> Iterator[Notification | None]:
 
 def _read_again(record: Record) -> Record:
     """A record as it comes back from a file."""
-    key, value = records.encode(record) if record[0][0] not in _OF_THE_SIMULATOR else (b"", None)
+    key, value = records.encode(record) if record[0][0] not in OF_THE_SIMULATOR else (b"", None)
     return record if value is None else records.decode(key, value)
