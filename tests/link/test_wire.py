@@ -142,7 +142,9 @@ def test_the_monitor_that_takes_over_is_told_all(said: list[Frame]) -> None:
 
 def test_version_1_is_written_without_the_fields_of_version_2(said: list[Frame]) -> None:
     for frame in said:
-        since = dict.fromkeys(wire.SINCE_2.get(type(frame), ()), ())
+        names = frame.__struct_fields__
+        defaults = dict(zip(reversed(names), reversed(frame.__struct_defaults__), strict=False))
+        since = {name: defaults[name] for name in wire.SINCE_2.get(type(frame), ())}
         older = msgspec.structs.replace(frame, **since)
         data = wire.encode(frame, 1)
         assert len(msgspec.msgpack.decode(data)) == 1 + len(frame.__struct_fields__) - len(since)

@@ -10,12 +10,12 @@ from palio import Advertisement, Filter, Notification, Pattern
 from palio.codec import msgpack
 from palio.errors import LimitError
 from palio.link import wire
-from palio.link.frames import Close, Data, Open, Why
+from palio.link.frames import Data, Known, Open, Probe
 from palio.model.limits import Limits
 from palio.node import ports, records
 from palio.node.loading import UNCONFIRMED, load
 from palio.node.node import Node, NodeSettings
-from palio.node.ports import FromPeer, LinkDown, LinkRefused, LinkUp, Outlook, Reply, Request, Send
+from palio.node.ports import FromPeer, LinkDown, LinkUp, Outlook, Reply, Request, Send
 from palio.routing.messages import Advertise, Message, Stamp, Subscribe, Unadvertise, Unsubscribe
 from tests.node.durable import Durable, of_kind
 
@@ -26,9 +26,14 @@ STAMP: Stamp = (1, "rome", 7)
 def linked(architecture: str = "as", **options: Any) -> Durable:
     """A durable server with a link that rome has opened."""
     milan = Durable(architecture=architecture, **options)
-    said = milan.handle([FromPeer("rome", Open(STAMP, "peer", architecture, (("rome", (0, "", 0)),)))], 0)
-    assert of_kind(said, LinkUp)
+    assert of_kind(opened(milan, "peer", architecture), LinkUp)
     return milan
+
+
+def opened(milan: Durable, role: str, architecture: str) -> list[ports.Output]:
+    """Rome opens a link, and confirms it."""
+    milan.handle([FromPeer("rome", Open(STAMP, role, architecture, (("rome", (0, "", 0)),)))], 0)
+    return milan.handle([FromPeer("rome", Data(STAMP, 0, (), 0))], 0)
 
 
 class Rome:
@@ -104,7 +109,9 @@ def test_parties_of_one_filter_in_two_wordings_tell_it_once_and_take_it_back_onc
     ):
         told += _sent(milan.handle([operation], 1))
     milan.die(2)
-    told += _sent(milan.handle([Request("p2", 2, ports.Unsubscribe(Filter.parse(SECOND)))], 3))
+    said = milan.handle([Request("p2", 2, ports.Unsubscribe(Filter.parse(SECOND)))], 3)
+    (asked,) = [send.frame for send in of_kind(said, Send) if isinstance(send.frame, Probe)]
+    told += _sent(milan.handle([FromPeer("rome", Known(STAMP, asked.number, 0, 0, 1))], 4))
     assert list(dict.fromkeys(told)) == [f"Subscribe {FIRST}", f"Unsubscribe {FIRST}"]  # one may be repeated
 
 
@@ -156,11 +163,9 @@ def test_a_request_whose_canonical_form_is_too_long_is_refused() -> None:
 def test_a_source_does_not_belong_into_a_tree(architecture: str, message: Message) -> None:
     role = {"hs": "master"}.get(architecture, "peer")
     milan = Durable(architecture=architecture)
-    milan.handle([FromPeer("rome", Open(STAMP, role, architecture, (("rome", (0, "", 0)),)))], 0)
-    said = Rome(milan).says(message)
-    (refused,) = of_kind(said, LinkRefused)
-    assert "no source" in refused.reason
-    assert of_kind(said, LinkDown)
+    opened(milan, role, architecture)
+    (down,) = of_kind(Rome(milan).says(message), LinkDown)
+    assert "no source" in down.reason
     assert not held(milan)
     milan.die(2)
     assert not milan.node.quarantined
@@ -168,8 +173,8 @@ def test_a_source_does_not_belong_into_a_tree(architecture: str, message: Messag
 
 def test_a_network_of_any_shape_needs_a_source() -> None:
     milan = linked("gs")
-    (refused,) = of_kind(Rome(milan).says(Subscribe(Filter())), LinkRefused)
-    assert "has a source" in refused.reason
+    (down,) = of_kind(Rome(milan).says(Subscribe(Filter())), LinkDown)
+    assert "has a source" in down.reason
 
 
 def test_what_a_neighbour_held_is_deleted_as_it_was_written() -> None:
@@ -225,16 +230,16 @@ def test_a_ghost_of_an_old_store_can_be_said_once_more() -> None:
     node = come_back(milan)
     assert {value for key, value in load(milan.records.items()).records if key[0] == "held"} == {UNCONFIRMED}
     rome = Rome(milan)
-    assert not of_kind(rome.says(Subscribe(Filter.parse(FIRST))), LinkRefused)
+    assert not of_kind(rome.says(Subscribe(Filter.parse(FIRST))), LinkDown)
     assert node.router.standing("rome") == [Subscribe(Filter.parse(FIRST))]
-    assert of_kind(rome.says(Subscribe(Filter.parse(SECOND))), LinkRefused)  # now it is certain
+    assert of_kind(rome.says(Subscribe(Filter.parse(SECOND))), LinkDown)  # now it is certain
 
 
 def test_what_a_ghost_says_can_be_taken_back() -> None:
     milan = linked()
     old(milan, Subscribe(Filter.parse(SECOND)))
     come_back(milan)
-    assert not of_kind(Rome(milan).says(Unsubscribe(Filter.parse(FIRST))), LinkRefused)
+    assert not of_kind(Rome(milan).says(Unsubscribe(Filter.parse(FIRST))), LinkDown)
     assert not held(milan)
 
 

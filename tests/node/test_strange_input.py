@@ -86,7 +86,7 @@ class Pair:
     @property
     def session(self) -> tuple[Any, int]:
         """The name of the link, and the number of the next message."""
-        link = self.here.links._links["rome"].session
+        link = self.here.links._sessions["rome"]
         return link.stamp, link.expected
 
     def give(self, given: ports.Input) -> list[Frame]:
