@@ -10,7 +10,7 @@ from palio import Advertisement, Filter, Notification, Pattern
 from palio.codec import msgpack
 from palio.errors import LimitError
 from palio.link import wire
-from palio.link.frames import Data, Known, Open, Probe
+from palio.link.frames import Close, Data, Known, Open, Probe, Why
 from palio.model.limits import Limits
 from palio.node import ports, records
 from palio.node.loading import UNCONFIRMED, load

@@ -166,9 +166,8 @@ def test_filters_with_the_same_form_are_told_once_and_taken_back_with_the_last()
     assert network.told() == {form}
     network.ask("milan", "he", ports.Unsubscribe(Filter()))
     assert network.told() == set()
-    assert not [
-        key for key in map(decode_value, map(encode_value, network.disks["milan"].records)) if key[0] == "widened"
-    ]
+    keys = [decode_value(encode_value(key)) for key in network.disks["milan"].records]
+    assert not [key for key in keys if key[0] == "widened"]
 
 
 def test_an_advertisement_that_a_peer_cannot_take_is_widened() -> None:
