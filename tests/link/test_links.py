@@ -495,6 +495,21 @@ def test_a_lost_link_is_opened_again_after_a_while(pair: Pair) -> None:
     assert times == [pair.now + 10]
 
 
+def test_a_link_that_is_lost_again_and_again_is_opened_less_and_less_often() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pauses = []
+    for is_steady in (False, False, False, False, True, False):
+        pair.run()
+        if is_steady:
+            pair.now += SETTINGS.most_patience
+        pair.milan.links.lose("rome", pair.now)
+        waiting = pair.milan.links._ends["rome"].reopen_at
+        assert waiting is not None
+        pauses.append(waiting - pair.now)
+    assert pauses == [10, 20, 40, 40, 10, 20]
+
+
 def test_the_wish_for_a_lost_link_can_be_given_up(pair: Pair) -> None:
     pair.milan.links.receive("rome", Close((1, "milan", 0), Why.UNKNOWN), pair.now)
     assert pair.milan.links.disconnect("rome", pair.now) == []

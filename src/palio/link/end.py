@@ -31,11 +31,13 @@ class End:
         "_answer",
         "_host",
         "_keeper",
+        "_pause",
         "_question",
         "_received",
         "_reply",
         "_settings",
         "_told",
+        "_up_at",
         "closing",
         "is_barred",
         "is_blocked",
@@ -63,6 +65,9 @@ class End:
         """Of a refused link: whether it could not be, as far as this end knew by itself when it last looked."""
         self.link: Link | None = None
         self.reopen_at: int | None = None
+        self._pause = settings.retransmit
+        """How long the next attempt waits after a loss: longer each time, until a link has lasted for a while."""
+        self._up_at = 0
         self.closing: dict[Stamp, Repeated[Close]] = {}
         """Ends of sessions that the neighbour has not heard of; while it cannot be reached there may be several."""
         self._question: Repeated[Open] | Repeated[Probe] | None = None
@@ -85,7 +90,8 @@ class End:
         if self.wish is None and state in (State.WAITING, State.REFUSED):
             state = State.IDLE
         if state is State.WAITING and self.state is not State.WAITING:
-            self.reopen_at = now + self._settings.retransmit
+            self.reopen_at = now + self._pause
+            self._pause = min(2 * self._pause, self._settings.most_patience)
         elif state is not State.WAITING:
             self.reopen_at = None
         if state is State.REFUSED and self.state is not State.REFUSED:
@@ -250,7 +256,7 @@ class End:
         assert reason is not None
         self._reply(self.peer, Refuse(frame.session, reason))
 
-    def _establish(self, _now: int) -> None:
+    def _establish(self, now: int) -> None:
         """The link is up: at the end that asked with the answer, at the other one when that is confirmed."""
         other: Open | Accept
         if self._answer is not None:
@@ -263,7 +269,7 @@ class End:
             asked = self._question.frame
             role, other, told = asked.role, self._received, asked.members
         self._question = self._answer = None
-        self.reason = ""
+        self.reason, self._up_at = "", now
         self.link = Link(Session(asked.session, self._settings), role, asked.latency)
         self.link.begin(self.peer, self._keeper)
         self._told.append(Up(self.peer, role, asked.session, other.members, told, asked.latency, other.limits))
@@ -331,10 +337,12 @@ class End:
             self._keeper.put(("closing", self.peer, session), close)
         self._forget(now)
 
-    def _forget(self, _now: int) -> None:
+    def _forget(self, now: int) -> None:
         self._question = self._answer = None
         link, self.link = self.link, None
         if link is not None:
+            if now - self._up_at >= self._settings.most_patience:
+                self._pause = self._settings.retransmit
             for key in link.keys(self.peer):
                 self._keeper.delete(key)
             self._told.append(Down(self.peer, self.reason))
