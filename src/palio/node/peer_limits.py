@@ -90,6 +90,8 @@ class PeerLimits:
         """The limits of peers with which not everything fits."""
         self._forms: dict[str, _Forms] = {}
         """For each of these to which there is a link."""
+        self._kept: dict[str, None] = {}
+        """The peers of whose limits there is a record: those that do not take everything."""
 
     # -- what peers take -----------------------------------------------------------------------------------------------
 
@@ -129,8 +131,8 @@ class PeerLimits:
         for standing, form in forms.forms.items() if forms is not None else ():
             if form != standing:
                 self._put(("widened", peer, standing), None)
-        self._put(("takes", peer), None)
         self._look(peer)
+        self._keep(peer)
 
     def _look(self, peer: str) -> None:
         limits = from_wire(self._of_connection.get(peer) or self._said.get(peer, ()))
@@ -261,7 +263,12 @@ class PeerLimits:
     # -- what is kept --------------------------------------------------------------------------------------------------
 
     def _keep(self, peer: str) -> None:
-        self._put(("takes", peer), (self._said[peer], self._of_connection.get(peer, ())))
+        if peer in self._said and peer in self._tight:
+            self._kept[peer] = None
+            self._put(("takes", peer), (self._said[peer], self._of_connection.get(peer, ())))
+        elif peer in self._kept:
+            del self._kept[peer]
+            self._put(("takes", peer), None)
 
     def _put(self, key: tuple[Any, ...], value: object) -> None:
         if self._journal is not None:
@@ -272,6 +279,8 @@ class PeerLimits:
         self.letters.restore(known)
         formed = {key[1] for key in known if key[0] == "widened"}
         for peer in peers:
+            if ("takes", peer) in known:
+                self._kept[peer] = None
             said, of_connection = known.get(("takes", peer), ((), ()))
             self._said[peer] = said
             if of_connection:
