@@ -267,11 +267,11 @@ def test_a_frame_for_a_peer_that_cannot_be_encoded_ends_the_link_and_it_begins_a
 ) -> None:
     right = wire.encode
 
-    def encode(frame: Any) -> bytes:
+    def encode(frame: Any, version: int) -> bytes:
         for message in getattr(frame, "messages", ()):
             if "poison" in getattr(message, "notification", ()):
                 raise RuntimeError(SECRET)
-        return right(frame)
+        return right(frame, version)
 
     monkeypatch.setattr(wire, "encode", encode)
 

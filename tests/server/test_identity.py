@@ -141,6 +141,7 @@ class Peer:
         peer = cls(await Raw.connect(server))
         await peer._raw.hello("rome", role="server")
         peer.say(Open(cls.stamp, "peer", server.config.architecture, (("rome", (0, "", 0)),)))
+        peer.say(Data(cls.stamp, 0, (), 0))
         await until(lambda: "rome" in server.driver.node.links.peers)
         return peer
 

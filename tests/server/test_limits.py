@@ -185,6 +185,7 @@ class OldPeer:
         self._stamp = (1, "rome", 7)
         self.say(Open(self._stamp, "peer", "as", (("rome", (0, "", 0)),), 1))
         assert isinstance(await self.next(), Accept)
+        self.say(Data(self._stamp, 0, (), 0))
 
     def say(self, frame: Frame) -> None:
         self.raw.send(frames.frame(frames.LINK, wire.encode(frame, 1)))
@@ -343,6 +344,7 @@ def test_servers_of_version_2_say_what_they_take() -> None:
             accept = await rome.next()
             assert isinstance(accept, Accept)
             assert accept.limits == to_wire(PROTOCOL_LIMITS)
+            raw.send(frames.frame(frames.LINK, wire.encode(Data(open.session, 0, (), 0))))
             party = await Raw.party(milan, "eva")
             await party.subscribe("a = 1 and b = 2 and c = 3 and d = 4")
             await rome.until(lambda: rome.of(Subscribe))
