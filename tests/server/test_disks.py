@@ -14,9 +14,8 @@ import pytest
 from palio.codec import frames
 from palio.codec.control import Answer, Goodbye, Position
 from palio.model import Notification
-from palio.store import Store
+from palio.store import Store, schema
 from palio.store.errors import FailedStoreError
-from palio.store.settings import Batch
 from tests.server.test_durable import accepted, acknowledge, publish, reader, values
 from tests.server.test_process import Running, running
 from tests.serving import Raw, run, serving, until
@@ -205,7 +204,9 @@ def test_an_entry_that_is_found_damaged_when_it_is_read_is_told_of(tmp_path: Pat
 
 
 @pytest.mark.parametrize("trouble", ["directory", "text", "newer", "another", "in use", "read-only"])
-def test_a_store_that_cannot_be_used_is_named_with_the_remedy(tmp_path: Path, trouble: str) -> None:
+def test_a_store_that_cannot_be_used_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
     path, file = configuration(tmp_path), tmp_path / "milan.db"
     holder = None
     match trouble:
@@ -218,8 +219,9 @@ def test_a_store_that_cannot_be_used_is_named_with_the_remedy(tmp_path: Path, tr
         case "in use":
             holder = Store.open(file, name="milan")
         case "newer":
-            with Store.open(file, name="milan") as store:
-                store.commit([Batch([(b"key", b"value")])])  # of a kind that is not known here
+            with monkeypatch.context() as patch:
+                patch.setattr(schema, "VERSION", schema.VERSION + 1)
+                Store.open(file, name="milan").close()
         case "read-only":
             path.write_text('server = "milan"\n[store]\npath = "/proc/milan.db"\n')
 

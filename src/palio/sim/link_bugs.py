@@ -201,7 +201,7 @@ def _wrong_link_cut(_right: _Right) -> _Right:
     return closes_cycle
 
 
-@BUGS.plant(Membership, "updates", ("as", "aa", "nf"), ("links", "all"))
+@BUGS.plant(Membership, "updates", ("as", "aa", "nf"), ("links",))
 def _departures_not_told(right: _Right) -> _Right:
     """Servers are not told which servers cannot be reached any more."""
 

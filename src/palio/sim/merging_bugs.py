@@ -188,10 +188,13 @@ def _wave_does_not_flush(right: _Right) -> _Right:
 
 
 @BUGS.plant(Telling, "_note", TREES)
-def _undone_and_told_all_the_same(_right: _Right) -> _Right:
+def _undone_and_told_all_the_same(right: _Right) -> _Right:
     """What is cancelled before it was told is taken back all the same."""
 
     def note(telling: Telling, peer: str, message: Control) -> None:
+        if telling._settings.merging is not None:  # what is merged has to be known
+            right(telling, peer, message)
+            return
         standing: Any = message
         if not isinstance(message, Subscribe | Advertise):
             standing = Subscribe(message.filter) if hasattr(message, "filter") else Advertise(message.advertisement)
