@@ -14,7 +14,6 @@ from palio.node.node import Node
 from palio.node.party_log import PartyLog
 from palio.node.ports import Output, Persist
 from palio.node.waves import Waves
-from palio.routing.membership import Membership
 from palio.routing.messages import Control
 from palio.sim.bugs import TREES, Bugs
 
@@ -108,16 +107,6 @@ def _numbers_begin_anew(right: _Right) -> _Right:
     def restore(keeping: Keeping, node: Node, kept: Kept, now: int) -> None:
         right(keeping, node, kept, now)
         node.publishing.count = 0
-
-    return restore
-
-
-@BUGS.plant(Membership, "restore", _SERVERS, ("all",))
-def _stamps_given_again(right: _Right) -> _Right:
-    """A server that comes back forgets which stamps it has given to links."""
-
-    def restore(membership: Membership, _latest: int, links: Mapping[str, Any]) -> None:
-        right(membership, 0, links)
 
     return restore
 

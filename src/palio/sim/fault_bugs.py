@@ -53,7 +53,7 @@ def _failed_publications_are_accepted(_right: _Right) -> _Right:
     return refuse
 
 
-@BUGS.plant(Node, "lose", _LINKED, _ANY)
+@BUGS.plant(Node, "lose", ("as", "gs"), ("weather", "slow"))
 def _link_goes_on_after_a_fault(_right: _Right) -> _Right:
     """A link goes on though a frame of it was handled in part, and the rest of the frame is lost."""
     return lambda _node, _peer, _reason: None

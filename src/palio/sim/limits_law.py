@@ -20,11 +20,11 @@ class LimitedWorld(World, frozen=True):
 
     def _told_filters(self, server: str, peer: str) -> set[Filter]:
         told = World._told_filters(self, server, peer)
-        return {widened_filter(each, self.accepted[peer]) for each in told}
+        return {widened_filter(each.canonical(), self.accepted[peer]) for each in told}
 
     def _told_advertisements(self, server: str, peer: str) -> set[Advertisement]:
         told = World._told_advertisements(self, server, peer)
-        fitting = [widened_advertisement(each, self.accepted[peer]) for each in told]
+        fitting = [widened_advertisement(each.canonical(), self.accepted[peer]) for each in told]
         return {each for each in fitting if each is not None}
 
     def lets_pass(self, one: str, other: str, notification: Notification) -> bool:
