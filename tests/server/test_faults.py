@@ -25,6 +25,7 @@ from palio.node.containment import BrokenNodeError
 from palio.node.publishing import Publishing
 from palio.server import process
 from palio.server.driver import Driver
+from palio.server.errors import Code
 from palio.server.process import start_logs
 from palio.server.server import Server
 from palio.store import Committer
@@ -505,3 +506,17 @@ def test_a_flood_of_faults_does_not_flood_the_log(
 
 def test_errors_of_the_node_are_of_palio() -> None:
     assert issubclass(BrokenNodeError, PalioError)
+
+
+def test_a_connection_whose_transport_is_gone_can_be_closed() -> None:
+    """A closed transport with TLS has no protocol any more, and raises when it is asked who is at the other end."""
+
+    async def story() -> None:
+        async with serving() as server:
+            raw = await Raw.party(server, "eva")
+            connection = next(iter(server._connections))
+            connection._transport.get_extra_info = _fails  # type: ignore[method-assign]
+            connection.close(Code.STOPPING, "the server stops")
+            assert await raw.goodbye() == "stopping"
+
+    run(story())

@@ -67,6 +67,8 @@ class Connection(asyncio.Protocol):
         """Of the protocol; it may be lower, as soon as the first exchange has shown that."""
         self.limits: tuple[int, ...] = ()
         """Of a server: what it takes, if it cannot say so when links are opened."""
+        self.address = ""
+        """The host at the other end."""
         self.credential: str | None = None
         """The hash of the token by which it was let in."""
         self.is_open = False
@@ -107,6 +109,8 @@ class Connection(asyncio.Protocol):
         """Somebody has connected, and is to say who it is."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=1, low=0)  # says when all is written
+        peer = transport.get_extra_info("peername")  # a closed transport with TLS raises
+        self.address = str(peer[0]) if peer else ""
         self.heard = self._server.loop.time()
         self._timer = self._server.loop.call_later(self._server.config.connections.hello_seconds, self._too_late)
         self._server.connected(self)
@@ -135,12 +139,6 @@ class Connection(asyncio.Protocol):
         """All is written."""
         self.is_slow = False
         self._server.backlog.note(self, 0)
-
-    @property
-    def address(self) -> str:
-        """The host at the other end."""
-        peer = self._transport.get_extra_info("peername")
-        return str(peer[0]) if peer else ""
 
     @property
     def waiting(self) -> int:
