@@ -148,3 +148,9 @@ def _network_not_restored(_right: _Right) -> _Right:
 def _network_not_kept(_right: _Right) -> _Right:
     """What a server knows of the network is not written."""
     return lambda _topology: []
+
+
+@BUGS.plant(Topology, "_outdo", ("gs", "ga"), ("crashes", "all"))
+def _older_clock_not_outdone(_right: _Right) -> _Right:
+    """A server whose clock was put back gives accounts that count as older than those of its former life."""
+    return lambda _topology, _peer, _account: None
