@@ -60,9 +60,7 @@ class Connection(asyncio.Protocol):
         self.unfinished = 0
         """Bytes of a frame that is not whole, as the server has counted them."""
         self._out: list[bytes] = []
-        self.role = ""
-        self.name = ""
-        self.agent = ""
+        self.role = self.name = self.agent = ""
         self.version = VERSION
         """Of the protocol; it may be lower, as soon as the first exchange has shown that."""
         self.limits: tuple[int, ...] = ()
