@@ -195,9 +195,11 @@ def _do(side: Side, what: str) -> None:
         case "doubt":
             end.try_again(Event.DOUBT, 0)
         case "restart":
-            end._question = end._answer = None
+            end._question = None
             end.is_barred = False
-            if end.link is not None:
+            if end._answer is not None:
+                end.state = State.ANSWERING
+            elif end.link is not None:
                 end.state = State.UP
                 end.happen(Event.DOUBT, 0)
             else:

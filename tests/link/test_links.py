@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from palio.errors import CallerError
+from palio.link.end import MOST_CLOSING
 from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
 from palio.link.links import Links
 from palio.link.ports import Down, LinkEvent, Members, Received, Refused, Up, Wish
@@ -623,3 +624,50 @@ def test_a_crowded_server_holds_all_neighbours_back_also_new_ones() -> None:
     assert room_told(milan, 1) == {"pisa": False}
     milan.room(2, is_there=True)
     assert room_told(milan, 2) == {"rome": True, "bari": True, "pisa": True}
+
+
+def test_an_answer_that_the_neighbour_relies_on_survives_a_restart() -> None:
+    """Milan is up with the answer, and may have acknowledged messages; rome is killed before milan's confirmation."""
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.run(lose=Data, until=3)
+    assert pair.is_linked() == (True, False)
+    pair.milan.links.send("rome", [Spread(1)], pair.now)
+    pair.milan.save()
+    pair.rome.restart(pair.now)
+    pair.milan.links.doubt("rome", pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.got() == [Spread(1)]
+    assert pair.milan.changes() == [Up]
+    assert ("answer", "milan") not in pair.rome.records
+
+
+def test_a_confirmation_is_judged_again() -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.run(lose=Data, until=3)
+    pair.rome.refuses["milan"] = "no more"
+    pair.run()
+    assert pair.is_linked() == (False, False)
+    assert pair.milan.links.status("rome").reason == "no more"
+    assert pair.rome.changes() == []
+
+
+def test_a_neighbour_that_never_answers_a_close_costs_little(pair: Pair) -> None:
+    for number in range(2, 100):
+        stamp = (number, "milan", 0)
+        pair.rome.links.receive("milan", Open(stamp, "peer", "as", ()), pair.now)
+        pair.rome.links.receive("milan", Data(stamp, 0, (), 0), pair.now)
+        pair.rome.links.break_off("milan", "it breaks the rules", pair.now)
+    pair.rome.save()
+    assert len(pair.rome.records) <= MOST_CLOSING
+    assert len(pair.rome.links._ends["milan"].closing) <= MOST_CLOSING
+
+
+def test_a_stamp_that_leaves_no_higher_ones_is_refused() -> None:
+    pair = Pair()
+    for session, members in (((1 << 62, "milan", 0), ()), ((1, "milan", 0), (("bari", (1 << 63, "bari", 0)),))):
+        pair.rome.links.receive("milan", Open(session, "peer", "as", members), 0)
+        [(_, refused)] = pair.rome.links.frames(0)
+        assert refused == Refuse(session, "a stamp that is too high")

@@ -375,3 +375,23 @@ def test_a_neighbour_that_is_lost_makes_room_for_another_way() -> None:
             break
     assert "rome" in milan.router.peers
     assert "milan" in rome.router.peers
+
+
+def test_of_two_masters_that_open_at_the_same_time_the_first_counts() -> None:
+    """Both are accepted provisionally; the second is refused when it confirms, and the server goes on."""
+    made = node("hs")
+    for name in ("rome", "bari"):
+        made.handle([FromPeer(name, Open((1, name, 1), "client", "hs", ((name, (0, "", 0)),)))], 0)
+    assert LinkUp("rome") in made.handle([FromPeer("rome", Data((1, "rome", 1), 0, (), 0))], 1)
+    [sent] = made.handle([FromPeer("bari", Data((1, "bari", 1), 0, (), 0))], 1)
+    assert isinstance(sent, Send)
+    assert "has a master already: rome" in sent.frame.reason  # type: ignore[attr-defined]
+    assert list(made.router.peers) == ["rome"]
+
+
+def test_a_member_with_a_stamp_that_leaves_no_higher_ones_costs_the_link() -> None:
+    milan, rome = joined()
+    rome.links.send("milan", [Members((("paris", (1 << 63, "paris", 0)),), ())], 0)
+    carry(rome, milan, rome.handle([], 0))
+    assert "rome" not in milan.router.peers
+    assert milan.router.membership.latest < 1 << 62

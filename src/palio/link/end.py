@@ -15,10 +15,12 @@ from palio.link.link import Link, Repeated
 from palio.link.ports import Down, Host, Keeper, LinkEvent, Received, Refused, Up, Wish
 from palio.link.session import BrokenSequenceError, LinkSettings, Session
 from palio.link.states import TRANSITIONS, Action, Event, State
-from palio.routing.messages import Stamp
+from palio.routing.messages import Stamp, has_bad_stamp
 
 OPPOSITE = {"peer": "peer", "master": "client", "client": "master", "gateway": "gateway"}
 """What a server is to its neighbour, by what the neighbour is to it."""
+MOST_CLOSING = 16
+"""Ends of sessions that are repeated to one neighbour. One that has not heard of an older end is told when it asks."""
 
 Reply = Callable[[str, Frame], None]
 """Sends a frame to a neighbour."""
@@ -154,8 +156,13 @@ class End:
             return (Received(self.peer, messages),) if messages else ()
         if self.session != frame.session:
             return self.happen(Event.DATA_OTHER, now, frame)
-        is_first = self.state is State.ANSWERING and frame.first == 0 and frame.expected == 0
-        return self.happen(Event.CONFIRM if is_first else Event.DATA_EARLY, now, frame)
+        if self._answer is None or frame.first or frame.expected:
+            return self.happen(Event.DATA_EARLY, now, frame)
+        asked = self._answer[0]
+        refusal = self._host.refusal(self.peer, OPPOSITE[asked.role], None, asked.members)
+        if refusal is None:
+            return self.happen(Event.CONFIRM, now, frame)
+        return self.happen(Event.CONFIRM_REFUSED, now, frame, refusal)
 
     @property
     def session(self) -> Stamp | None:
@@ -180,6 +187,8 @@ class End:
     def _refusal(self, frame: Open) -> str | None:
         if frame.latency < 1:
             return f"a latency of {frame.latency}; it is 1 at least"
+        if has_bad_stamp(frame.session, frame.members):
+            return "a stamp that is too high"
         role = OPPOSITE.get(frame.role)
         if role is None:
             return f"{brief(frame.role)} is none of {', '.join(OPPOSITE)}"
@@ -194,6 +203,8 @@ class End:
         if self.state is State.ASKING and frame.session == self.session:
             assert self.wish is not None
             reason = self._host.refusal(self.peer, self.wish.role, None, frame.members)
+            if has_bad_stamp(frame.session, frame.members):
+                reason = "a stamp that is too high"
             return (Event.ACCEPT, "") if reason is None else (Event.ACCEPT_REFUSED, reason)
         if self.link is None or self.link.session.stamp != frame.session:
             return Event.ACCEPT_OTHER, ""
@@ -243,7 +254,14 @@ class End:
         assert isinstance(frame, Open)
         self._question = None
         _, members, limits = self._host.introduction()
-        self._answer = frame, Repeated(Accept(frame.session, members, limits), now, self._settings)
+        answer = Accept(frame.session, members, limits)
+        self._answer = frame, Repeated(answer, now, self._settings)
+        self._keeper.put(("answer", self.peer), (frame, answer))  # the neighbour relies on it from now on
+
+    def _forget_answer(self) -> None:
+        if self._answer is not None:
+            self._answer = None
+            self._keeper.delete(("answer", self.peer))
 
     def _answer_again(self, _now: int) -> None:
         assert self._answer is not None
@@ -268,7 +286,8 @@ class End:
             assert isinstance(self._received, Accept)
             asked = self._question.frame
             role, other, told = asked.role, self._received, asked.members
-        self._question = self._answer = None
+        self._question = None
+        self._forget_answer()
         self.reason, self._up_at = "", now
         self.link = Link(Session(asked.session, self._settings), role, asked.latency)
         self.link.begin(self.peer, self._keeper)
@@ -332,13 +351,17 @@ class End:
     def _close(self, why: Why, now: int) -> None:
         session = self.session
         if session is not None:
+            while len(self.closing) >= MOST_CLOSING:
+                self._keeper.delete(("closing", self.peer, oldest := next(iter(self.closing))))
+                del self.closing[oldest]
             close = Close(session, why, self.reason)
             self.closing[session] = Repeated(close, now, self._settings)
             self._keeper.put(("closing", self.peer, session), close)
         self._forget(now)
 
     def _forget(self, now: int) -> None:
-        self._question = self._answer = None
+        self._question = None
+        self._forget_answer()
         link, self.link = self.link, None
         if link is not None:
             if now - self._up_at >= self._settings.most_patience:
@@ -360,6 +383,12 @@ class End:
             if key[:2] == ("closing", self.peer):
                 self.closing[key[2]] = Repeated(close, now, self._settings)
         begun = records.get(("link", self.peer))
+        answered = records.get(("answer", self.peer))
+        if begun is None and answered is not None:
+            asked, answer = answered
+            self._answer = asked, Repeated(answer, now, self._settings)
+            self.state = State.ANSWERING
+            return None
         if begun is None:
             if self.wish is not None:
                 self.state, self.reopen_at = State.WAITING, now

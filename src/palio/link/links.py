@@ -200,7 +200,7 @@ class Links:
     def restore(self, records: Mapping[tuple[Any, ...], Any], now: int) -> list[Up]:
         """Take back what was kept; the links that are there. Wanted links that are not there are opened again."""
         ups = []
-        kinds = ("wish", "link", "closing")
+        kinds = ("wish", "link", "closing", "answer")
         for peer in dict.fromkeys(key[1] for key in records if key[0] in kinds):
             end = self._end(peer)
             up = end.restore(records, now)

@@ -104,6 +104,8 @@ class Event(Enum):
     KNOWN_OTHER = "Known, other question"
     CONFIRM = "Data, first"
     """The server that opened the session shows that it has the answer."""
+    CONFIRM_REFUSED = "Data, first, refused"
+    """The same; meanwhile the link cannot be any more."""
     DATA = "Data"
     DATA_BROKEN = "Data, contradiction"
     """The neighbour acknowledges messages that this end never sent."""
@@ -197,6 +199,7 @@ _ROWS: tuple[tuple[tuple[State, ...], Event, State | None, tuple[Action, ...]], 
     ((State.DOUBTED,), Event.KNOWN_ELSE, State.WAITING, (Action.DROP,)),
     (_EVERY, Event.KNOWN_OTHER, None, ()),
     ((State.ANSWERING,), Event.CONFIRM, State.UP, (Action.ESTABLISH, Action.TAKE)),
+    ((State.ANSWERING,), Event.CONFIRM_REFUSED, State.REFUSED, (Action.END, Action.REPORT)),
     (_LINKED, Event.DATA, None, (Action.TAKE,)),
     (_LINKED, Event.DATA_BROKEN, State.WAITING, (Action.DROP,)),
     ((State.ASKING, State.ANSWERING), Event.DATA_EARLY, None, ()),
@@ -230,6 +233,7 @@ IMPOSSIBLE: dict[Event, str] = {
     Event.KNOWN: "only an end that has asked with Probe is answered",
     Event.KNOWN_ELSE: "only an end that has asked with Probe is answered",
     Event.CONFIRM: "only an end that has accepted a session waits for its confirmation",
+    Event.CONFIRM_REFUSED: "only an end that has accepted a session waits for its confirmation",
     Event.DATA: "only an end whose link is up takes messages",
     Event.DATA_BROKEN: "only an end whose link is up takes messages",
     Event.DATA_EARLY: "an end whose link is up takes data as DATA",

@@ -72,6 +72,7 @@ class Containment:
         with critical(f"the handling of a fault in {type(given).__name__}"):
             self._contain(given, error)
             self._check(self._node.logs.is_sound(), error)
+            self._check(self._node.router.peers.keys() == set(self._node.links.peers), error)
 
     def _contain(self, given: Input, error: Exception) -> None:
         node = self._node

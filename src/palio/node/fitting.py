@@ -80,7 +80,7 @@ def fit(records: Records, misfits: Iterable[Misfit], settings: NodeSettings, now
 
 _HARMLESS = frozenset(
     ("seen", "key", "mail", "cursor", "end", "mark", "letter", "sweep", "logs", "watch", "pending", "held back", "life",
-     "wish", "last", "ended", "closing", "link letter", "link letters")
+     "wish", "last", "ended", "closing", "answer", "link letter", "link letters")
 )  # fmt: skip
 """Kinds on which no table depends."""
 
@@ -154,7 +154,7 @@ class _Fitting:
         for key, _ in self.of(*_OF_LINKS):
             if key[1] not in self._router.peers:
                 self.put_aside(key, f"{brief(key[1])} is no neighbour", is_orphan=True)
-        self.keep_only(("wish", "last", "ended", "closing"), self._name_problem)
+        self.keep_only(("wish", "last", "ended", "closing", "answer"), self._name_problem)
 
     def _name_problem(self, key: Key, _value: Any) -> str | None:
         return "a server is no neighbour of itself" if key[1] in ("", self._settings.server) else None

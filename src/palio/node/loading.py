@@ -58,7 +58,7 @@ def load(stored: Iterable[tuple[bytes, bytes]]) -> Loaded:
     >>> row = records.encode((("party", "urn:eva"), True))
     >>> loaded = load([row, (b"?", b"?")])
     >>> [key for key, _ in loaded.records], [reason for _, reason in loaded.quarantined]
-    ([('party', 'urn:eva')], ['no record: MessagePack data is malformed: trailing characters (byte 1)'])
+    ([('party', 'urn:eva')], ['a key that does not begin with a kind'])
     """
     found = Loaded([], [], [], [], 0)
     rows: dict[bytes, list[tuple[bytes, bytes, Any]]] = {}

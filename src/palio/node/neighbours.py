@@ -122,7 +122,9 @@ class Neighbours:
             self._router.topology.connect(peer, up.latency, up.stamp)
 
     def remove(self, peer: str) -> None:
-        """A link is gone."""
+        """A link is gone; a fault may have kept the neighbour from being added."""
+        if peer not in self._router.peers:
+            return
         if self._is_in_tree(self._router.peers[peer]):
             self.membership.disconnect(peer)
         elif self._router.topology is not None:

@@ -11,7 +11,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from palio.errors import brief
-from palio.link.frames import Accept, Close
+from palio.link.frames import Accept, Close, Open
 from palio.link.ports import Wish
 from palio.model import Advertisement, Filter, Notification, NotificationId, Pattern
 from palio.node.link_letters import LinkLetter
@@ -57,6 +57,7 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "widened": ((str, _Standing), tuple[_Standing, ...]),
     "link letters": ((str,), tuple[Count, Count]),
     "link letter": ((str, Count), LinkLetter),
+    "answer": ((str,), tuple[Open, Accept]),
     "base": ((str,), Count),
     "in": ((str,), Count),
     "out": ((str, Count), tuple[Message, ...]),

@@ -225,7 +225,8 @@ class General(Router):
             super().receive(peer, message)
             self._note_other_network(peer, message)
             return
-        self._expect(peer in self.peers and message.source != self.server, peer, message)
+        is_foreign = self.peers.get(message.source) is Role.GATEWAY
+        self._expect(peer in self.peers and message.source != self.server and not is_foreign, peer, message)
         match message:
             case Subscribe(filter, source):
                 self._expect(not self._wanted.knows(source, filter, peer), peer, message)

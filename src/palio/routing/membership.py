@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from palio.errors import CallerError
-from palio.routing.messages import Members, Stamp
+from palio.errors import CallerError, PeerError, brief
+from palio.routing.messages import MOST_AGE, Members, Stamp, has_bad_stamp
 
 _HERE: Stamp = (0, "", 0)
 """The age of no link at all."""
@@ -14,6 +14,10 @@ _HERE: Stamp = (0, "", 0)
 
 class CycleError(CallerError):
     """A link would close a cycle."""
+
+
+class BadStampError(PeerError):
+    """A stamp that no server gives."""
 
 
 class _Link(NamedTuple):
@@ -109,7 +113,7 @@ behind rome
 
     def restore(self, latest: int, links: Mapping[str, tuple[Stamp, Mapping[str, Stamp]]]) -> None:
         """Take back what was known; all neighbours have been told it."""
-        self._latest = latest
+        self._latest = latest if latest < MOST_AGE else 0
         for peer, (stamp, reached) in links.items():
             self._links[peer] = _Link(stamp, dict(reached), {})
         for peer, link in self._links.items():
@@ -132,6 +136,8 @@ behind rome
     def receive(self, peer: str, message: Members) -> None:
         """A neighbour says which servers it reaches, or does no longer."""
         link = self._links[peer]
+        if has_bad_stamp(link.stamp, message.joined):
+            raise BadStampError(f"{brief(peer)} sends a stamp that is too high")
         for member, stamp in message.joined:
             self._latest = max(self._latest, stamp[0])
             self._touched[member] = self._suspects[member] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
@@ -11,6 +12,18 @@ from palio.model.envelope import NotificationId
 
 Stamp = tuple[int, str, int]
 """Age and identity of a link: a number, and the server, with its incarnation, that opened the link."""
+
+MOST_AGE = 1 << 62
+"""The number of a stamp is lower, so that there are always higher ones."""
+
+
+def has_bad_stamp(stamp: Stamp, members: Iterable[tuple[str, Stamp]] = ()) -> bool:
+    """Whether the number of a stamp, or of one of several servers' stamps, is none that a server gives.
+
+    >>> has_bad_stamp((7, "milan", 1)), has_bad_stamp((7, "milan", 1), [("rome", (1 << 63, "rome", 1))])
+    (False, True)
+    """
+    return any(each[0] >= MOST_AGE for each in (stamp, *(of for _, of in members)))
 
 
 WaveName = tuple[str, int, int]

@@ -186,7 +186,7 @@ def unite(elements: Iterable[E], limits: Merging) -> list[United[E]]:
 
     >>> texts = ["integer x = 1 and y > 0", "integer x = 2 and y > 0", "integer x > 2 and y > 0", "y < 0"]
     >>> [str(each.element) for each in unite(map(Filter.parse, texts), Merging())]
-    ['y > 0 and integer x >= 1', 'y < 0']
+    ['integer x >= 1 and y > 0', 'y < 0']
     """
     pool: Pool[E] = Pool(limits)
     for each in in_order(elements):

@@ -169,6 +169,10 @@ class Peers:
         """Set while there is no connection to a peer."""
         self._retries: dict[str, tuple[float, float]] = {}
         """When to ask for a link again that was refused, and how long to wait after that."""
+        self._refusals: dict[str, str] = {}
+        """Why links were refused the last time."""
+        self._up_since: dict[str, float] = {}
+        """Since when links are up."""
         self._limits: dict[str, tuple[int, ...]] = {}
         """What peers take that were dialed and are of version 1."""
         self._absent: dict[str, float] = {}
@@ -348,7 +352,10 @@ class Peers:
         if older.start is not None and newer.start is not None and newer.start < older.start:
             advice = "its clock was put back, or it runs with another store"
             self._log.warning("peer-older", peer=name, start=newer.start, before=older.start, advice=advice)
-        self.admit(newer)
+        try:
+            self.admit(newer)
+        except RefusedError as error:
+            newer.close(error.code, str(error))
 
     async def _abort_if_dead(self, connection: Connection) -> None:
         if not await self._is_alive(connection):
@@ -408,16 +415,19 @@ class Peers:
 
         A new reason shows that it does: then the next attempt comes soon.
         """
-        is_news = self.reasons.get(name) != reason
+        is_news = self._refusals.get(name) != reason
+        is_steady = self._server.loop.time() - self._up_since.get(name, 0.0) > _LAST_RETRY
+        self._refusals[name] = reason
         self.note(name, reason)
         if name in self.known and self.known[name].url:
             _, pause = self._retries.get(name, (0.0, _FIRST_RETRY))
-            pause = _FIRST_RETRY if is_news else pause
+            pause = _FIRST_RETRY if is_news or (is_steady and name in self._up_since) else pause
+            self._up_since.pop(name, None)
             self._retries[name] = self._server.loop.time() + pause, min(2 * pause, _LAST_RETRY)
 
     def up(self, name: str) -> None:
-        """There is a link."""
-        self._retries.pop(name, None)
+        """There is a link. If it does not last, the next attempt after a refusal comes no sooner than before it."""
+        self._up_since[name] = self._server.loop.time()
         self.reasons.pop(name, None)
         if len(self._met) < _MOST_MET:
             self._met[name] = None
@@ -449,7 +459,7 @@ class Peers:
             del self._absent[name]
             self._server.driver.give(ports.Lost(name))
         for name, (time, pause) in list(self._retries.items()):
-            if time <= now and name in self._server.driver.peers:
+            if time <= now and name in self._server.driver.peers and name not in self._up_since:
                 self._retries[name] = now + pause, pause
                 self._wish(name)
 

@@ -130,11 +130,10 @@ class Server:
         now = self.loop.time()
         durable = self.driver.node.logs
         self._gone = {party: now for party in storage.parties if party not in durable}
-        configured = {peer.name for peer in self.config.peers}
-        for peer in [peer for peer in self.driver.node.links.wishes if peer not in configured]:
-            self.driver.give(
-                ports.Disconnect(peer, bars=False)
-            )  # the file has changed meanwhile, or it was added by command
+        configured = {peer.name: (peer.role, peer.latency) for peer in self.config.peers}
+        for name, wish in self.driver.node.links.wishes.items():
+            if configured.get(name) != (wish.role, wish.latency):  # the file has changed, or a command had added it
+                self.driver.give(ports.Disconnect(name, bars=False))
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
 
     def _look_at_storage(self, storage: Storage) -> None:
