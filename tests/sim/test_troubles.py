@@ -487,7 +487,7 @@ def test_every_trouble_comes_about(faults: str, kinds: set[str]) -> None:
 
 
 def test_servers_of_all_kinds_of_trouble_at_once() -> None:
-    faults = {kind for seed in range(60) for kind in run(generate(seed, "as", "all")).faults}
+    faults = {kind for seed in range(90) for kind in run(generate(seed, "as", "all")).faults}
     troubles = {"clock", "crash", "doom", "fail", "full", "lose", "partition", "pause", "slow", "tear", "torn"}
     troubles |= {"crowd", "give-up"}
     assert faults == troubles | {"cut", "delay", "disconnect", "drop", "duplicate", "reorder"}
