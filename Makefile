@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench sanitize mutate soak soak-relations soak-codec soak-matching soak-states soak-cluster soak-stream soak-processes soak-store soak-kill soak-links lock stubs clean
+.PHONY: help setup run test lint bench sanitize fuzz nightly mutate soak soak-relations soak-codec soak-matching soak-states soak-cluster soak-stream soak-processes soak-store soak-kill soak-links lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,13 @@ bench: $(VENV)/.dev ## Measure speed; docs/benchmarks.md keeps the figures
 
 sanitize: $(VENV)/.dev ## Test and fuzz the compiled core under address and undefined-behaviour sanitizers
 	scripts/sanitize
+
+fuzz: ## Fuzz what reads bytes from connections, in at most 45 seconds, as CI does
+	scripts/fuzz-briefly
+
+nightly: $(VENV)/.dev ## Run sanitizers and fuzzers at length (half an hour): FUZZ_ROUNDS=200000
+	FUZZ_ROUNDS=$(or $(FUZZ_ROUNDS),200000) scripts/sanitize
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/codec/test_fuzz.py tests/routing/test_board.py
 
 mutate: $(VENV)/.dev ## Plant small faults into routing, links and nodes and see that they are noticed (hours)
 	$(BIN)/python -m tests.mutation

@@ -1,8 +1,9 @@
-"""Hypothesis profiles: the same examples every time in CI, many more in a soak."""
+"""Hypothesis profiles: the same examples every time in CI, many more in a soak; and signals as a terminal has them."""
 
 from __future__ import annotations
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -12,3 +13,7 @@ settings.register_profile("default", max_examples=200, **_COMMON)
 settings.register_profile("ci", max_examples=200, derandomize=True, **_COMMON)
 settings.register_profile("soak", max_examples=20_000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # A shell starts background jobs so, and the programs that tests interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)

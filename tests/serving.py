@@ -26,7 +26,13 @@ class Noted(NamedTuple):
     number: int
 
 
-Received = control.Control | Notification | Noted | int
+class Duplicated(NamedTuple):
+    """The server says that the key of a publication was known."""
+
+    number: int
+
+
+Received = control.Control | Notification | Noted | Duplicated | int
 
 
 class Raw:
@@ -76,6 +82,8 @@ class Raw:
             return frames.delivered(content)
         if kind == frames.ACCEPTED:
             return frames.accepted_up_to(content)[0]
+        if kind == frames.DUPLICATE:
+            return Duplicated(frames.duplicated(content))
         if kind == frames.ACKNOWLEDGED:
             return Noted(frames.acknowledged(content))
         return control.decode(kind, content)

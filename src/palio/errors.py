@@ -13,6 +13,7 @@ Each message says what was wrong, where, and what to do about it.
 from __future__ import annotations
 
 from traceback import walk_tb
+from typing import Any
 
 _BRIEF = 80  # characters of input that a message quotes
 _CALLS = 12  # calls of a stack that are shown
@@ -33,6 +34,41 @@ def brief(value: object) -> str:
     text = text.encode("utf-8", "backslashreplace").decode()
     whole = len(text) <= _BRIEF and (not isinstance(value, str | bytes) or len(value) <= _BRIEF)
     return text if whole else f"{text[: _BRIEF - 3]}..."
+
+
+def printable(text: str) -> str:
+    r"""Text from elsewhere, for terminals and logs: all that would end a line, or that a terminal acts on, is escaped.
+
+    Those are control characters, line and paragraph separators, and marks that change the direction of the text.
+
+    >>> print(printable("eva\x1b[2J\n\u202e"))
+    eva\x1b[2J\n\u202e
+    >>> printable("grüße, 世界")
+    'grüße, 世界'
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def printable_document(document: Any) -> Any:
+    r"""A document of dictionaries and lists in which all texts are printable.
+
+    >>> printable_document({"name": ["eva\x07", 5]})
+    {'name': ['eva\\x07', 5]}
+    """
+    if isinstance(document, str):
+        return printable(document)
+    if isinstance(document, dict):
+        return {printable_document(key): printable_document(value) for key, value in document.items()}
+    if isinstance(document, list | tuple):
+        return [printable_document(each) for each in document]
+    return document
+
+
+def no_tls(error: Exception) -> bool:
+    """Whether an error of TLS means that the other end does not speak it."""
+    return getattr(error, "reason", None) in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
 def stack_of(error: BaseException) -> str:
@@ -157,9 +193,7 @@ class DecodeError(PeerError, ValueError):
 
     def __init__(self, problem: str, path: str = "") -> None:
         self.problem = problem
-        self.path = (
-            path if path.isprintable() else path.encode("unicode_escape").decode()
-        )  # a peer chose the names in it
+        self.path = printable(path)  # a peer chose the names in it
         super().__init__(f"{self.path}: {problem}" if path else problem)
 
 

@@ -118,7 +118,7 @@ def test_numbers_are_shown(served: Served) -> None:
     assert done.stdout == "0 3/0 5\n"
     done = invoke(served, *command, "--from", "0", "-F", "{@number} {@cursor} {level} {@repeated}")
     assert done.stdout == "0 3/0 5 repeated\n"
-    assert invoke(served, "pub", "-J", given=json.dumps(shown)).exit_code == 0
+    assert invoke(served, "pub", "--json-input", given=json.dumps(shown)).exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -165,6 +165,7 @@ def test_what_is_gone_is_told(served: Served) -> None:
         (["letters", "requeue", "--name", "eva"], "name dead letters by their numbers, or take --all"),
         (["letters", "discard", "--name", "eva", "--all", "4"], "name dead letters by their numbers, or take --all"),
         (["letters", "list"], "Missing option '--name'"),
+        (["pub", "--key", "k", "x = 1"], "--key needs --name: a server knows keys by party"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_done(arguments: list[str], problem: str) -> None:
@@ -179,7 +180,20 @@ def said(served: Served) -> list[frames.Options]:
 
 
 def test_publications_with_options(served: Served) -> None:
-    done = invoke(served, "pub", "--mode", "local", "--key", "order-17", "--expires", "10m", "--json", "order = 17")
+    done = invoke(
+        served,
+        "pub",
+        "--name",
+        "shop",
+        "--mode",
+        "local",
+        "--key",
+        "order-17",
+        "--expires",
+        "10m",
+        "--json",
+        "order = 17",
+    )
     assert done.exit_code == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["published"], told["mode"]) == (1, "local")
@@ -190,9 +204,9 @@ def test_publications_with_options(served: Served) -> None:
 
 
 def test_several_publications_have_keys_of_their_own(served: Served) -> None:
-    done = invoke(served, "pub", "--key", "k", "--json", given="x = 1\nx = 2\n")
+    done = invoke(served, "pub", "--name", "shop", "--key", "k", "--json", given="x = 1\nx = 2\n")
     assert json.loads(done.stdout)["mode"] == "local"  # the weakest of those that were accepted
-    invoke(served, "pub", "--key", "k", "--count", "2", "x = 1")
+    invoke(served, "pub", "--name", "shop", "--key", "k", "--count", "2", "x = 1")
     assert [options.key for options in said(served)] == ["k/1", "k/2", "k/1", "k/2"]
     assert json.loads(invoke(served, "pub", "--json", given="").stdout)["mode"] is None
 

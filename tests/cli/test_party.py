@@ -114,7 +114,7 @@ def test_json_goes_from_one_to_the_other(served: Served, client: SyncClient) -> 
     assert first["envelope"]["publisher"] == client.name
     assert first["notification"] == {"at": {"bytes": "AA=="}, "level": 5}
     with client.subscribe("level any") as events:
-        assert invoke(served, "pub", "-J", given=output).exit_code == 0
+        assert invoke(served, "pub", "--json-input", given=output).exit_code == 0
         assert events.next(SECONDS) == Notification(level=5, at=b"\x00").with_payload(b"!", "text/plain")
         assert events.next(SECONDS) == Notification(level=1.0)
 
@@ -239,12 +239,18 @@ def test_what_a_named_party_holds_is_changed(served: Served) -> None:
     with connect_sync(served.url, name="eva") as eva:
         eva.subscribe("x > 3")
         eva.subscribe("y any")
-    assert json.loads(invoke(served, "unsub", "--name", "eva", "x any", "--json").stdout) == {"cancelled": ["x any"]}
+    told = invoke(served, "unsub", "--name", "eva", "x any", "--json")
+    assert json.loads(told.stdout) == {"cancelled": ["x > 3"], "count": 1}
     assert served.held("eva") == {Filter.parse("y any")}
+    for command in ("unsub", "unadvertise"):  # what covers nothing cancels nothing
+        told = invoke(served, command, "--name", "eva", "z any", "--json")
+        assert json.loads(told.stdout) == {"cancelled": [], "count": 0}
+        assert "nothing was cancelled" in invoke(served, command, "--name", "eva", "z any").stderr
     told = invoke(served, "advertise", "--name", "eva", "x any", "y any", "--wait", "--json")
     assert json.loads(told.stdout) == {"advertised": ["x any", "y any"]}
     assert len(served.server.driver.node.router.profile("eva").advertisements) == 2
-    assert invoke(served, "unadvertise", "--name", "eva", "x any").stdout == ""
+    told = invoke(served, "unadvertise", "--name", "eva", "x any", "--json")
+    assert json.loads(told.stdout) == {"cancelled": ["x any"], "count": 1}
     assert len(served.server.driver.node.router.profile("eva").advertisements) == 1
 
 
@@ -252,11 +258,13 @@ def test_what_a_named_party_holds_is_changed(served: Served) -> None:
     ("arguments", "given", "problem"),
     [
         (["pub", "x >"], None, "notification 1: line 1, column 3"),
+        (["pub", ""], None, "notification 1 is empty"),
+        (["pub", "x = 1", " "], None, "notification 2 is empty; attributes are written name = value; 1 published"),
         (["pub"], "x = 1\nx = = 2\n", "line 2 of the input: line 1, column 5"),
         (["pub"], b"x = '\xff'\n", "line 1 of the input is not UTF-8"),
-        (["pub", "-J"], "[1]\n", "line 1 of the input: expected an object of attributes"),
-        (["pub", "-J"], "{\n", "line 1 of the input: not JSON"),
-        (["pub", "-J"], '{"x": NaN}\n', "line 1 of the input: NaN is not JSON"),
+        (["pub", "--json-input"], "[1]\n", "line 1 of the input: expected an object of attributes"),
+        (["pub", "--json-input"], "{\n", "line 1 of the input: not JSON"),
+        (["pub", "--json-input"], '{"x": NaN}\n', "line 1 of the input: NaN is not JSON"),
         (["sub", "x >"], None, "line 1, column 4"),
         (["sub", "x = 1 then y = 2", "x = 1"], None, "one pattern at a time"),
         (["sub", "x > 3 and x < 2"], None, "nothing can match"),
@@ -270,6 +278,32 @@ def test_mistakes_are_told_in_a_line(
     assert done.exit_code == 1
     assert done.stderr.startswith("Error: ")
     assert problem in done.stderr
+
+
+def test_what_was_published_before_a_mistake_is_counted(served: Served, client: SyncClient) -> None:
+    with client.subscribe("x any") as events:
+        done = invoke(served, "pub", "--json", given="x = 1\nx = = 2\nx = 3\n")
+        assert done.exit_code == 1
+        assert json.loads(done.stdout)["published"] == 1
+        told = json.loads(done.stderr)
+        assert told["error"].startswith("line 2 of the input: line 1, column 5")
+        assert told["error"].endswith("; 1 published")
+        assert events.next(SECONDS) == Notification(x=1)
+
+
+def test_what_was_accepted_beside_a_refused_one_is_counted() -> None:
+    served = Served(guard=True)
+    try:
+        with connect_sync(served.url, name="eva") as eva:
+            eva.advertise("x any")
+        done = invoke(served, "pub", "--name", "eva", "--json", "x = 1", "y = 2", "x = 3")
+    finally:
+        served.stop()
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["published"] == 2
+    told = json.loads(done.stderr)
+    assert told["code"] == "not-advertised"
+    assert told["error"].startswith("notification 2: ")
 
 
 def test_a_durable_party_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from palio.cli.main import palio
 from palio.model import Filter, Pattern
 from palio.node import records
+from palio.node.quarantine import Quarantine
 from palio.node.watches import Watch
 from palio.routing.messages import Subscribe
 from palio.store import Batch, Store
@@ -111,7 +112,60 @@ def test_earlier_damage_is_shown(path: Path) -> None:
     assert "lost before       unknown: the database file is gone (incarnation " in invoke("show", path).stdout
 
 
-@pytest.mark.parametrize("command", ["show", "check"])
+@pytest.fixture
+def strange(path: Path) -> Path:
+    """A store on which a server has started that has put records aside."""
+    quarantine = Quarantine()
+    quarantine.put(records.encode_key(("in", "milan")), records.encode_value("seven"), "no value")
+    quarantine.put(records.encode_key(("in", "milan")), records.encode_value("eight"), "no value again")
+    quarantine.put(b"\xc1", b"\x00\x01", "no record")
+    with Store.open(path, name="rome") as store:
+        store.commit([Batch([records.encode(each) for each in quarantine.changes()])])
+    return path
+
+
+def test_quarantine_lists_what_was_put_aside(strange: Path) -> None:
+    lines = invoke("quarantine", strange).stdout.splitlines()
+    assert lines[:2] == ["0  ('in', 'milan')  no value  16 B", "1  ('in', 'milan')  no value again  16 B"]
+    found = json.loads(invoke("quarantine", strange, "--json").stdout)
+    assert found["dropped"] == 0
+    assert found["records"][2] == {
+        "number": 2, "key": "a key that cannot be read: b'\\xc1'", "reason": "no record", "bytes": 3,
+        "key_bytes": "c1", "value_bytes": "0001",
+    }  # fmt: skip
+    assert "`palio store quarantine` lists them" in invoke("check", strange).stdout
+
+
+def test_quarantine_drops_what_is_named(strange: Path) -> None:
+    assert json.loads(invoke("quarantine", strange, "--drop", 1, "--drop", 0, "--json").stdout) == {"dropped": [1, 0]}
+    assert [each["number"] for each in json.loads(invoke("quarantine", strange, "--json").stdout)["records"]] == [2]
+    result = invoke("quarantine", strange, "--drop", 2, "--drop", 1)
+    assert result.exit_code == 1
+    assert "there is no record 1 in quarantine; nothing was deleted" in result.stderr
+    assert invoke("quarantine", strange, "--drop-all").stderr == "dropped: 2\n"
+    assert invoke("quarantine", strange).stdout == ""
+    assert invoke("check", strange).exit_code == 0
+    assert invoke("quarantine", strange, "--drop-all").stderr == "dropped: none\n"
+    assert invoke("quarantine", strange, "--drop-all", "--drop", 1).exit_code == 2
+
+
+def test_quarantine_drops_nothing_of_a_store_that_its_server_needs(strange: Path) -> None:
+    with Store.open(strange, name="rome"):
+        assert len(invoke("quarantine", strange).stdout.splitlines()) == 3, "it may be looked at"
+        result = invoke("quarantine", strange, "--drop-all")
+        assert (result.exit_code, "is in use by process" in result.stderr) == (1, True)
+    copy = strange.with_name("copy.db")
+    invoke("backup", strange, copy)
+    result = invoke("quarantine", copy, "--drop-all")
+    assert (result.exit_code, "a backup" in result.stderr) == (1, True)
+    strange.write_bytes(strange.read_bytes().replace(b"no value again", b"no value alien"))
+    before = strange.read_bytes()
+    result = invoke("quarantine", strange, "--drop-all")
+    assert (result.exit_code, "is damaged; start its server first" in result.stderr) == (1, True)
+    assert strange.read_bytes() == before
+
+
+@pytest.mark.parametrize("command", ["show", "check", "quarantine"])
 def test_what_is_no_store_is_refused(tmp_path: Path, command: str) -> None:
     result = invoke(command, tmp_path / "gone.db")
     assert (result.exit_code, result.stderr) == (

@@ -10,13 +10,21 @@ from pathlib import Path
 
 import pytest
 
-from palio.client import CannotConnectError, Client, ConnectionLostError, RefusedError, Subscription, connect
+from palio.client import (
+    Acceptance,
+    CannotConnectError,
+    Client,
+    ConnectionLostError,
+    RefusedError,
+    Subscription,
+    connect,
+)
 from palio.client.connection import _MOST_NUMBER
 from palio.client.options import Options
 from palio.codec import control, frames
 from palio.codec.control import Answer, Ask, Goodbye, Ping, Pong
 from palio.errors import CallerError
-from palio.model import Filter, Mode, Pattern
+from palio.model import Filter, Pattern
 from palio.server.errors import Code
 from tests.client.puppet import QUICK, Puppet, client_of, held, held_patterns
 from tests.serving import run, serving, until
@@ -168,7 +176,7 @@ def test_a_refusal_is_the_publications_own() -> None:
             await until(lambda: len(puppet.publications()) == 3)
             puppet.say(control.encode(Answer(2, "strange", "no")) + accepted(3))
             results = await asyncio.gather(*tasks, return_exceptions=True)
-            assert [type(each) for each in results] == [Mode, RefusedError, Mode]
+            assert [type(each) for each in results] == [Acceptance, RefusedError, Acceptance]
             assert results[1].code == "strange"  # type: ignore[union-attr]
 
     run(story())

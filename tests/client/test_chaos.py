@@ -8,9 +8,8 @@ from random import Random
 
 import pytest
 
-from palio.client import ConnectionLostError, Subscription
+from palio.client import Acceptance, ConnectionLostError, Subscription
 from palio.client.subscriptions import covers
-from palio.model import Mode
 from palio.server.server import Server
 from tests.client.puppet import client_of, held, held_patterns
 from tests.serving import run, serving, until
@@ -55,7 +54,7 @@ def test_nothing_comes_twice_and_in_the_end_the_server_has_what_is_wanted(seed: 
                 else:
                     await asyncio.sleep(random.choice([0, 0, 0.001]))
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-            assert {type(each) for each in outcomes} <= {Mode, ConnectionLostError}
+            assert {type(each) for each in outcomes} <= {Acceptance, ConnectionLostError}
             await until(lambda: eva.is_connected)
             await eva.advertise("n any")
             wanted = [each for subscription in live for each in subscription.wanted]

@@ -10,6 +10,7 @@ import pytest
 
 import palio
 from palio.client import (
+    Acceptance,
     ClosedError,
     NotAdvertisedError,
     RefusedError,
@@ -17,7 +18,7 @@ from palio.client import (
     UnsatisfiableError,
 )
 from palio.errors import CallerError, TextSyntaxError
-from palio.model import Advertisement, Filter, Mode, Notification, Pattern
+from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.server.config import Connections
 from tests.client.puppet import client_of, held, held_patterns
 from tests.serving import run, serving, until
@@ -188,7 +189,7 @@ def test_what_is_refused_says_why() -> None:
             assert [type(each) for each in results] == [NotAdvertisedError] * 3
             await eva.advertise("integer x > 0", wait=True)
             results = await asyncio.gather(*(eva.publish(x=x) for x in range(3)), return_exceptions=True)
-            assert [type(each) for each in results] == [NotAdvertisedError, Mode, Mode]
+            assert [type(each) for each in results] == [NotAdvertisedError, Acceptance, Acceptance]
             await eva.unadvertise("integer x any")
             with pytest.raises(RefusedError):
                 await eva.publish(x=1)

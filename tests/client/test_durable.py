@@ -813,6 +813,40 @@ def test_a_rejection_waits_for_those_before_it() -> None:
     run(story())
 
 
+def test_acknowledgements_behind_a_rejection_are_not_lost_when_the_client_is_closed() -> None:
+    async def story() -> None:
+        async with LogPuppet() as puppet:
+            async with durable_client(puppet) as eva, eva.subscribe("x any") as events:
+                for x in range(6):
+                    puppet.deliver(x=x)
+                zero, one, two, three, four, five = await taken(events, 6)
+                await zero.ack()
+                await one.reject("no such customer")
+                await two.ack()
+                await three.reject("neither")
+                await four.ack()
+                await five.ack()
+            await until(lambda: puppet.acknowledged == 5)
+            assert [each.delivery for each in puppet.asked(Reject)] == [1, 3]
+
+    run(story())
+
+
+def test_closing_does_not_wait_for_ever_for_a_rejection() -> None:
+    async def story() -> None:
+        async with (
+            LogPuppet() as puppet,
+            durable_client(puppet, connect_timeout=0.1) as eva,
+            eva.subscribe("x any") as events,
+        ):
+            puppet.deliver(x=1)
+            delivery = await anext(events)
+            puppet.is_silent = True
+            await delivery.reject("why")
+
+    run(story())
+
+
 def test_a_rejection_is_said_again_after_a_break() -> None:
     async def story() -> None:
         async with LogPuppet() as puppet, durable_client(puppet) as eva, eva.subscribe("x any") as events:

@@ -57,7 +57,7 @@ def test_what_is_published_while_nobody_is_there_waits(tmp_path: Path) -> None:
     async def story() -> None:
         async with stored(tmp_path) as server, client_of(server) as adam:
             async with durable(server) as eva, eva.subscribe("n any") as events:
-                assert await adam.publish(n=0) is Mode.SYNCED
+                assert (await adam.publish(n=0)).mode is Mode.SYNCED
                 first = await anext(events)
                 await first.ack(wait=True)
             for n in range(1, 4):
@@ -77,6 +77,55 @@ def test_what_is_published_while_nobody_is_there_waits(tmp_path: Path) -> None:
     run(story())
 
 
+def test_what_is_acknowledged_behind_a_rejection_does_not_come_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stored(tmp_path) as server, client_of(server) as adam:
+            async with durable(server) as eva, eva.subscribe("n any") as events:
+                for n in range(4):
+                    await adam.publish(n=n)
+                zero, one, two, three = await taken(events, 4)
+                await zero.ack()
+                await one.reject("no such customer")
+                await two.ack()
+                await three.ack()
+            await until(lambda: is_all_done(server, "urn:eva"))
+            assert len(server.driver.node.logs.of("urn:eva").letters) == 1
+            await adam.publish(n=4)
+            async with durable(server) as eva, eva.subscribe("n any") as events:
+                assert [each.notification["n"] for each in await taken(events, 1)] == [4]
+
+    run(story())
+
+
+def test_a_client_hears_that_its_lease_has_ended(tmp_path: Path) -> None:
+    """Also one that is another process than the one whose log has ended."""
+
+    async def story() -> None:
+        async with stored(tmp_path) as server, client_of(server) as adam:
+            async with durable(server, Durable(lease=0.05)) as eva, eva.subscribe("n any") as events:
+                for n in range(3):
+                    await adam.publish(n=n)
+                (first,) = await taken(events, 1)
+                await first.ack(wait=True)
+            await until(lambda: "urn:eva" not in server.driver.node.logs)
+            gaps: list[Gap] = []
+            for told in (1, 2):
+                async with durable(server, Durable(on_gap=gaps.append)) as eva:
+                    assert len(gaps) == told
+                    assert (gaps[-1].reason, gaps[-1].count, eva.missed) == ("lease-ended", 2, 2)
+                    assert gaps[-1].after == first.cursor
+                    assert gaps[-1].before.log != first.cursor.log
+                    assert "for longer than its lease" in str(gaps[-1])
+            async with durable(server, Durable(on_gap=gaps.append)) as eva, eva.subscribe("n any") as events:
+                await adam.publish(n=3)
+                (other,) = await taken(events, 1)
+                await other.ack(wait=True)
+            async with durable(server, Durable(on_gap=gaps.append)):
+                assert len(gaps) == 3, "it was told until it acknowledged something"
+
+    run(story())
+
+
 def test_modes_and_keys(tmp_path: Path) -> None:
     async def story() -> None:
         async with (
@@ -87,9 +136,9 @@ def test_modes_and_keys(tmp_path: Path) -> None:
         ):
             for mode in Mode:
                 got = await adam.publish({"n": 1}, PublishOptions(mode=mode))
-                assert got.strength >= mode.strength
-            for _ in range(3):
-                await adam.publish({"n": 2}, PublishOptions(key="once"))
+                assert got.mode.strength >= mode.strength
+            once = [await adam.publish({"n": 2}, PublishOptions(key="once")) for _ in range(3)]
+            assert once == [(Mode.MEMORY, False), (Mode.MEMORY, True), (Mode.MEMORY, True)]
             await adam.publish(n=3)
             assert [each.notification["n"] for each in await taken(events, 5)] == [1, 1, 1, 2, 3]
         async with serving() as memory:

@@ -39,10 +39,10 @@ def test_acceptance_says_what_it_promises() -> None:
             publishing = asyncio.create_task(eva.publish(x=1))
             await until(puppet.publications)
             puppet.say(frames.accepted(1, Mode.LOCAL))
-            assert await publishing is Mode.LOCAL
+            assert (await publishing).mode is Mode.LOCAL
             future = await eva.send(x=2)
             puppet.say(frames.accepted(2, Mode.SYNCED))
-            assert await future is Mode.SYNCED
+            assert (await future).mode is Mode.SYNCED
 
     run(story())
 
@@ -50,7 +50,7 @@ def test_acceptance_says_what_it_promises() -> None:
 def test_a_real_server_says_it_too() -> None:
     async def story() -> None:
         async with serving() as server, client_of(server) as eva:
-            assert await eva.publish(x=1) is Mode.MEMORY
+            assert (await eva.publish(x=1)).mode is Mode.MEMORY
 
     run(story())
 
@@ -122,7 +122,7 @@ def test_a_publication_with_a_key_survives_breaks_in_its_place() -> None:
             puppet.say(frames.accepted(3, Mode.SYNCED))
             await until(lambda: len(published(puppet)) == 11)
             puppet.say(frames.accepted(4, Mode.LOCAL))
-            modes = await asyncio.gather(*tasks)
+            modes = [each.mode for each in await asyncio.gather(*tasks)]
             assert modes == [Mode.MEMORY, Mode.SYNCED, Mode.SYNCED, Mode.SYNCED, Mode.LOCAL]
 
     run(story())
@@ -236,7 +236,7 @@ def test_a_drained_client_waits_for_what_is_published_again() -> None:
             await until(lambda: len(published(puppet)) == 2)
             puppet.say(frames.accepted(1))
             await draining
-            assert await future is Mode.MEMORY
+            assert (await future).mode is Mode.MEMORY
 
     run(story())
 
@@ -252,8 +252,8 @@ def test_all_of_it_without_a_loop() -> None:
 
 def _work(url: str) -> None:
     with connect_sync(url, name="eva", retry=True) as eva, eva.subscribe("x any") as events:
-        assert eva.publish({"x": 1}, PublishOptions(key="order-17", expires=60)) is Mode.MEMORY
-        assert eva.send(None, PublishOptions(trace=TRACE), x=2).result() is Mode.MEMORY
+        assert eva.publish({"x": 1}, PublishOptions(key="order-17", expires=60)).mode is Mode.MEMORY
+        assert eva.send(None, PublishOptions(trace=TRACE), x=2).result().mode is Mode.MEMORY
         eva.publish_unconfirmed({"x": 3}, TRACE)
         got = [events.next(30) for _ in range(3)]
         assert [each["x"] for each in got] == [1, 2, 3]

@@ -11,7 +11,8 @@ import pytest
 import palio
 from palio.client import CannotConnectError, ClosedError, UnsatisfiableError
 from palio.client.sync import connect_sync
-from palio.model import Filter, Notification
+from palio.errors import CallerError
+from palio.model import Advertisement, Filter, Notification
 from tests.serving import run, serving
 
 
@@ -44,6 +45,26 @@ def test_all_functions() -> None:
             with pytest.raises(UnsatisfiableError):
                 client.subscribe("x > 3 and x < 2")
             assert client.name == "eva"
+
+    with_server(work)
+
+
+def test_watching() -> None:
+    def work(url: str) -> None:
+        offered = Advertisement.parse("x any")
+        with connect_sync(url) as seller, connect_sync(url) as buyer:
+            seller.advertise(offered)
+            with seller.watch(offered) as demand:
+                assert demand.next(30) is False
+                with buyer.subscribe("x > 3"):
+                    assert demand.next(30) is True
+                assert demand.next(30) is False
+                assert demand.dropped == 0
+                with pytest.raises(CallerError):
+                    seller.watch("x any")  # type: ignore[arg-type]  # text could be either
+            assert list(demand) == []
+            assert seller.is_connected
+            assert str(seller.address) == url
 
     with_server(work)
 

@@ -52,6 +52,8 @@ def test_frames_are_written_and_read_as_the_chapter_says(vector: Vector) -> None
         assert frames.frame(kind, wire.encode(wire.decode(content), version)) == data
     elif kind == frames.ACCEPTED:
         assert frames.accepted(*frames.accepted_up_to(content)) == data
+    elif kind == frames.DUPLICATE:
+        assert frames.duplicate(frames.duplicated(content)) == data
     elif kind in (frames.ACKNOWLEDGE, frames.ACKNOWLEDGED):
         assert frames.acknowledge(frames.acknowledged(content), kind) == data
     else:
@@ -67,6 +69,7 @@ def test_every_kind_of_frame_has_a_vector_and_a_line() -> None:
         frames.ACKNOWLEDGE,
         frames.ACKNOWLEDGED,
         frames.ACCEPTED,
+        frames.DUPLICATE,
         frames.DELIVER,
         frames.LINK,
     }

@@ -105,7 +105,7 @@ def test_a_server_that_cannot_come_back_is_the_end(tmp_path: Path) -> None:
             assert demo.until("died")["server"] == "naples"
             code, errors = demo.finish()
         assert code == 1
-        assert errors.startswith("Error: naples ended when it should start: Error: cannot listen")
+        assert json.loads(errors)["error"].startswith("naples ended when it should start: cannot listen")
         demo.check_nothing_is_left()
 
 

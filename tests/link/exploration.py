@@ -1,31 +1,44 @@
 """All states that the two ends of a link can be in together, whatever happens and whatever frames come.
 
 A *pair* is two real :class:`~palio.link.end.End` objects, frozen into tuples. From each pair everything that can happen
-is tried: what operators and drivers do, restarts, time, and every frame that the other end can ever have sent, of the
-sessions that the pair knows and of sessions that it has forgotten. So frames may be lost, doubled, and as late as they
-like. Messages, and with them numbers of the sequence, are not part of this; ``test_links.py`` has them.
+is tried at either end:
+
+- operators and drivers connect, disconnect, remove, allow, doubt, lose and break the link, and time passes;
+- a server restarts with its store, without a store, or with a store that is older or that another life has left;
+- every frame arrives that the other end can ever have sent, about the sessions that the pair knows and about sessions
+  that both have forgotten. So frames may be lost, doubled, and as late as they like.
+
+The model has more behaviour than servers have: for instance, a late ``Known`` always answers the present ``Probe``, and
+an older store may hold any session. So each pair that servers can reach is among the explored ones.
+
+Of the messages only one in each direction is modelled, and both are acknowledged at the same time
+(``FrozenEnd.talked``). That is enough for stores that contradict each other. ``test_links.py`` and ``test_session.py``
+have the sequences.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 from palio.link.end import End
 from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse, Why
 from palio.link.link import Link, Repeated
-from palio.link.ports import Members, Nothing, Wish
+from palio.link.ports import Members, Nothing, Received, Wish
 from palio.link.session import LinkSettings, Session
 from palio.link.states import Event, State
-from palio.routing.messages import Stamp
+from palio.routing.messages import Message, Spread, Stamp
 
 SETTINGS = LinkSettings()
 NAMES = ("milan", "rome")
 WISH = Wish("peer")
 STALE = [(number, name, 0) for name in NAMES for number in (0, 10_000)]
 """Sessions that both ends have forgotten: older and younger than all that they know, opened by either."""
-_FRESH = 100
-"""The first number of the sessions that a canonical pair knows."""
+FORGOTTEN = [(1, name, 0) for name in NAMES]
+"""Sessions that both ends have forgotten; an older store, or late frames of all kinds, may know them."""
+_FRESH, _LATEST = 100, 1_000
+"""The numbers of the sessions that a canonical pair knows lie between these; those of new sessions are higher."""
 
 
 class FrozenEnd(NamedTuple):
@@ -39,6 +52,8 @@ class FrozenEnd(NamedTuple):
     answer: Stamp | None
     link: Stamp | None
     closing: tuple[tuple[Stamp, Why], ...]
+    talked: bool = False
+    """Whether a message has gone over the link in each direction, as far as this end knows."""
 
 
 Pair = tuple[FrozenEnd, FrozenEnd]
@@ -47,13 +62,17 @@ Pair = tuple[FrozenEnd, FrozenEnd]
 class Side:
     """One end, thawed, with the server around it; it refuses its neighbour or not."""
 
-    def __init__(self, pair: Pair, place: int, *, refuses: bool = False) -> None:
+    def __init__(self, frozen: FrozenEnd, place: int, *, refuses: bool = False) -> None:
         self.name, self.peer = NAMES[place], NAMES[1 - place]
         self.frames: list[Frame] = []
         self._refuses = refuses
-        self._latest = max([_FRESH, *(stamp[0] for stamp in stamps_of(pair))])
-        self.end = End((self.name, self.peer), self, SETTINGS, Nothing(), lambda _, frame: self.frames.append(frame))
-        thaw(pair[place], self.end)
+        self._latest = _LATEST
+        self.received: list[Message] = []
+        self.end = self.new_end()
+        thaw(frozen, self.end)
+
+    def new_end(self) -> End:
+        return End((self.name, self.peer), self, SETTINGS, Nothing(), lambda _, frame: self.frames.append(frame))
 
     def next_stamp(self) -> Stamp:
         self._latest += 1
@@ -94,6 +113,7 @@ def freeze(end: End) -> FrozenEnd:
         end._answer[0].session if end._answer is not None else None,
         end.link.session.stamp if end.link is not None else None,
         tuple(sorted(((stamp, each.frame.why) for stamp, each in end.closing.items()), key=lambda each: each[0])),
+        end.link is not None and not end.link.session.is_fresh,
     )
 
 
@@ -102,11 +122,11 @@ def thaw(frozen: FrozenEnd, end: End) -> None:
     end.state, end.is_barred = frozen.state, frozen.is_barred
     end.wish = WISH if frozen.is_wanted else None
     end.reopen_at = 0 if frozen.state is State.WAITING else None
-    end.reason = "for some reason"
     if frozen.answer is not None:
         end._answer = open_of(frozen.answer), Repeated(Accept(frozen.answer, ()), 0, SETTINGS)
     if frozen.link is not None:
-        end.link = Link(Session(frozen.link, SETTINGS), "peer", 1)
+        number = int(frozen.talked)
+        end.link = Link(Session(frozen.link, SETTINGS, expected=number, base=number), "peer", 1)
         if frozen.state is State.DOUBTED:
             end.link.session.suspend()
     if frozen.question is not None:
@@ -145,7 +165,7 @@ NOTHING = FrozenEnd(State.IDLE, False, False, None, None, None, ())
 def frames_for(pair: Pair, sender: str) -> Iterator[Frame]:
     """Every frame that the sender may have sent at some time, about the sessions that the pair knows and others."""
     yield from (open_of(session) for session in STALE if session[1] == sender)
-    for session in [*stamps_of(pair), (1, sender, 0)]:
+    for session in [*stamps_of(pair), *FORGOTTEN]:
         if session[1] == sender:
             yield open_of(session)
         else:
@@ -155,30 +175,109 @@ def frames_for(pair: Pair, sender: str) -> Iterator[Frame]:
         yield Close(session, Why.UNKNOWN)
         yield Closed(session)
         yield Probe(session, 1)
-        yield Known(session, 0, 0, 0, 0)
         yield Known(session, 1, 0, 0, 0)
-        yield Data(session, 0, (), 0)
+        for number in (0, 1):
+            yield Known(session, 0, number, number, number)
+            yield Data(session, number, (), number)
 
 
-def steps(pair: Pair, place: int) -> Iterator[tuple[str, Pair]]:
-    """Everything that can happen at one end, and the pairs that come of it."""
+OPERATIONS = (
+    "connect", "disconnect", "remove", "allow", "doubt", "lose", "break", "due", "retry", "blocked", "restart"
+)  # fmt: skip
 
-    def after(what: str, side: Side) -> tuple[str, Pair]:
-        ends = [pair[0], pair[1]]
-        ends[place] = freeze(side.end)
-        return f"{NAMES[place]}: {what}", canonical((ends[0], ends[1]))
 
-    for what in ("connect", "disconnect", "remove", "allow", "doubt", "lose", "break", "due", "retry", "restart"):
-        side = Side(pair, place)
-        _do(side, what)
-        yield after(what, side)
-    ends = [pair[0], pair[1]]
-    ends[place] = NOTHING
-    yield f"{NAMES[place]}: forgets everything", canonical((ends[0], ends[1]))
-    for frame in frames_for(pair, NAMES[1 - place]):
-        side = Side(pair, place)
-        receive(side, frame)
-        yield after(f"gets {frame}", side)
+def steps(pair: Pair) -> Iterator[tuple[object, Pair]]:
+    """Everything that can happen at an end and changes it, and the pairs that come of it; they are not canonical."""
+    one, other = pair
+    for what, end in _changes(pair, 0):
+        if end != one:
+            yield (NAMES[0], what), (end, other)
+    for what, end in _changes(pair, 1):
+        if end != other:
+            yield (NAMES[1], what), (one, end)
+    if one.link == other.link and one.state is other.state is State.UP:
+        yield "messages are exchanged", (one._replace(talked=True), other._replace(talked=True))
+
+
+def forget_steps() -> None:
+    """The table has changed: steps that were computed before do not count."""
+    for each in (_after_operation, _after_frame, _after_starts):
+        each.cache_clear()
+
+
+def _changes(pair: Pair, place: int) -> Iterator[tuple[object, FrozenEnd]]:
+    end, sender = pair[place], NAMES[1 - place]
+    for what in OPERATIONS:
+        yield what, _after_operation(end, place, what)
+    yield "start without the store", NOTHING
+    for session in [None, *stamps_of(pair), *FORGOTTEN]:
+        yield from _after_starts(place, session)
+    for frame in frames_for(pair, sender):
+        yield frame, _after_frame(end, place, frame)
+        if isinstance(frame, Open | Accept | Data):
+            yield frame, _after_frame(end, place, frame, refuses=True)
+
+
+@cache
+def _after_operation(end: FrozenEnd, place: int, what: str) -> FrozenEnd:
+    side = Side(end, place)
+    _do(side, what)
+    return freeze(side.end)
+
+
+@cache
+def _after_frame(end: FrozenEnd, place: int, frame: Frame, *, refuses: bool = False) -> FrozenEnd:
+    side = Side(end, place, refuses=refuses)
+    receive(side, frame)
+    return freeze(side.end)
+
+
+@cache
+def _after_starts(place: int, session: Stamp | None) -> list[tuple[str, FrozenEnd]]:
+    """Starts with older stores, or stores of other lives, that know one session or none."""
+    found = []
+    for records in stores(NAMES[1 - place], session):
+        side = Side(NOTHING, place)
+        _restore(side, records)
+        found.append((f"start with the store {records}", freeze(side.end)))
+    return found
+
+
+Records = dict[tuple[Any, ...], Any]
+
+
+def stores(peer: str, session: Stamp | None) -> Iterator[Records]:
+    """Stores that know a session in any way: more ends of sessions in one store would add nothing new."""
+    for wish in ({}, {("wish", peer): WISH}):
+        if session is None:
+            yield {**wish}
+            continue
+        for why in Why:
+            yield {**wish, ("closing", peer, session): Close(session, why)}
+        link = {**wish, ("link", peer): (session, "peer", 1, None)}
+        yield link
+        yield {**link, ("base", peer): 1, ("in", peer): 1}
+        if session[1] == peer:
+            yield {**wish, ("answer", peer): (open_of(session), Accept(session, ()))}
+
+
+def records_of(end: FrozenEnd, peer: str) -> Records:
+    """The store of an end that writes everything at once."""
+    records: Records = {("wish", peer): WISH} if end.is_wanted else {}
+    records |= {("closing", peer, session): Close(session, why) for session, why in end.closing}
+    if end.answer is not None:
+        records["answer", peer] = open_of(end.answer), Accept(end.answer, ())
+    if end.link is not None:
+        records["link", peer] = end.link, "peer", 1, None
+        records["base", peer] = records["in", peer] = int(end.talked)
+    return records
+
+
+def _restore(side: Side, records: Records) -> None:
+    """Start a server with a store, as :meth:`palio.link.links.Links.restore` does."""
+    side.end = side.new_end()
+    if side.end.restore(records, 0) is not None:
+        side.end.try_again(Event.DOUBT, 0)
 
 
 def _do(side: Side, what: str) -> None:
@@ -195,47 +294,58 @@ def _do(side: Side, what: str) -> None:
         case "doubt":
             end.try_again(Event.DOUBT, 0)
         case "restart":
-            end._question = None
-            end.is_barred = False
-            if end._answer is not None:
-                end.state = State.ANSWERING
-            elif end.link is not None:
-                end.state = State.UP
-                end.happen(Event.DOUBT, 0)
-            else:
-                end.state = State.WAITING if end.wish is not None else State.IDLE
+            _restore(side, records_of(freeze(end), side.peer))
         case _:
             end.happen(Event[what.upper()], 0)
 
 
-def receive(side: Side, frame: Frame) -> None:
-    if isinstance(frame, Data):
-        side.end.receive_data(frame, 0)
-    else:
-        side.end.receive(frame, 0)
+def receive(side: Side, frame: Frame, now: int = 0) -> None:
+    events = side.end.receive_data(frame, now) if isinstance(frame, Data) else side.end.receive(frame, now)
+    side.received += [message for event in events if isinstance(event, Received) for message in event.messages]
 
 
-def settled(pair: Pair, refuses: tuple[bool, bool]) -> Pair:
+class Settled(NamedTuple):
+    """A pair that has come to rest."""
+
+    pair: Pair
+    reasons: tuple[str, str]
+    """Why each end has no link, as it would tell its operator."""
+    received: tuple[list[Message], list[Message]]
+    """The messages that have come to each end, after the other end has sent one."""
+
+
+MESSAGES: tuple[Message, Message] = (Spread(1), Spread(2))
+"""The message that each end sends when the link is up."""
+
+
+def settled(pair: Pair, refuses: tuple[bool, bool]) -> Settled:
     """What becomes of a pair when all frames that are sent from now on get through, each once.
 
-    Frames get lost with connections; so there is a new connection first, and the drivers say so. After a while the
-    drivers ask once more for links that were refused.
+    Frames are lost with connections only; so there is a new connection first, and the drivers say so. After a while
+    the drivers ask once more for links that were refused. When the link is up, each end sends a message.
     """
-    sides = [Side(pair, place, refuses=refuses[place]) for place in (0, 1)]
+    sides = _sides(pair, refuses)
     for side in sides:
         side.end.try_again(Event.DOUBT, 0)
-    now, is_retried = 0, False
+    now, is_retried, has_sent = 0, False, False
     for _ in range(60):
         flying = [(1 - place, frame) for place, side in enumerate(sides) for frame in sent(side, now)]
+        if not flying and has_sent:
+            one, other = sides
+            ends = freeze(one.end), freeze(other.end)
+            return Settled(ends, (one.end.reason, other.end.reason), (one.received, other.received))
         if not flying and is_retried:
-            return freeze(sides[0].end), freeze(sides[1].end)
-        if not flying:
+            has_sent = True
+            for side, message in zip(sides, MESSAGES, strict=True):
+                if side.end.link is not None:
+                    side.end.link.session.send([message], now)
+        elif not flying:
             is_retried = True
             for side in sides:
                 if side.end.state is State.REFUSED:
                     side.end.want(WISH, now)
         for place, frame in flying:
-            receive(sides[place], frame)
+            receive(sides[place], frame, now)
         now += 2 * SETTINGS.most_patience
     raise AssertionError(f"no rest: {pair}")
 
@@ -248,3 +358,53 @@ def sent(side: Side, now: int) -> list[Frame]:
     frames = [*side.frames, *(each.frame for each in end.repeated())]
     side.frames.clear()
     return frames if end.link is None else [*frames, *end.link.session.frames(now)]
+
+
+def fair_steps(pair: Pair, refuses: tuple[bool, bool]) -> Iterator[Pair]:
+    """What may happen next while only the two ends act: a frame gets through that one of them sends or repeats now.
+
+    The answers to it get through as well, or are lost. An end that waits asks again, and so does one that was refused.
+    """
+    for place in (0, 1):
+        sides = _sides(pair, refuses)
+        end = sides[place].end
+        count = len(end.repeated())
+        if end.state is State.WAITING:
+            end.try_again(Event.DUE, 0)
+            yield _frozen(sides)
+        elif end.state is State.REFUSED:
+            end.want(WISH, 0)
+            yield _frozen(sides)
+        for number in range(count):
+            for is_answered in (False, True):
+                yield _after_exchange(_sides(pair, refuses), place, number, is_answered=is_answered)
+
+
+def _after_exchange(sides: list[Side], place: int, number: int, *, is_answered: bool) -> Pair:
+    """One frame of those that an end repeats gets through, and the answers to it do, or are lost."""
+    flying = [(1 - place, sides[place].end.repeated()[number].frame)]
+    while flying:
+        target, frame = flying.pop(0)
+        side = sides[target]
+        receive(side, frame)
+        if is_answered:
+            link = side.end.link
+            flying += [(1 - target, each) for each in (*side.frames, *(link.session.frames(0) if link else ()))]
+        side.frames.clear()
+    return _frozen(sides)
+
+
+def reconnected(pair: Pair, refuses: tuple[bool, bool]) -> Pair:
+    """A pair whose drivers have a new connection."""
+    sides = _sides(pair, refuses)
+    for side in sides:
+        side.end.try_again(Event.DOUBT, 0)
+    return _frozen(sides)
+
+
+def _sides(pair: Pair, refuses: tuple[bool, bool]) -> list[Side]:
+    return [Side(pair[place], place, refuses=refuses[place]) for place in (0, 1)]
+
+
+def _frozen(sides: list[Side]) -> Pair:
+    return canonical((freeze(sides[0].end), freeze(sides[1].end)))

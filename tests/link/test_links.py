@@ -318,7 +318,7 @@ def test_a_role_that_is_none() -> None:
     pair = Pair()
     assert pair.rome.links.receive("milan", Open((1, "milan", 0), "emperor", "as", ()), 0) == []
     assert pair.rome.links.frames(0) == [
-        ("milan", Refuse((1, "milan", 0), "'emperor' is none of peer, master, client, gateway"))
+        ("milan", Refuse((1, "milan", 0), "the role is 'emperor'; it must be one of peer, master, client, gateway"))
     ]
 
 
@@ -670,4 +670,110 @@ def test_a_stamp_that_leaves_no_higher_ones_is_refused() -> None:
     for session, members in (((1 << 62, "milan", 0), ()), ((1, "milan", 0), (("bari", (1 << 63, "bari", 0)),))):
         pair.rome.links.receive("milan", Open(session, "peer", "as", members), 0)
         [(_, refused)] = pair.rome.links.frames(0)
-        assert refused == Refuse(session, "a stamp that is too high")
+        assert refused == Refuse(session, "the number of a stamp is too high")
+
+
+def change(pair: Pair, wish: Wish, *, latency_counts: bool = True) -> None:
+    """Milan wants the link to rome in another way."""
+    links = pair.milan.links
+    pair.milan.events += links.renew("rome", wish, pair.now, latency_counts=latency_counts)
+    pair.milan.events += links.connect("rome", wish, pair.now)
+
+
+@pytest.mark.parametrize(
+    ("wish", "change_"),
+    [(Wish("peer", 5), "the latency from 1 to 5"), (Wish("gateway"), "the role from peer to gateway")],
+)
+def test_a_link_that_is_wanted_in_another_way_is_renewed_and_both_ends_see_why(
+    pair: Pair, wish: Wish, change_: str
+) -> None:
+    change(pair, wish)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    reason = f"milan renews the link, because its configuration has changed: {change_}"
+    for server, peer in ((pair.milan, "rome"), (pair.rome, "milan")):
+        assert server.changes() == [Up, Down, Up]
+        assert server.events[1] == Down(peer, reason)
+        up = server.events[2]
+        assert isinstance(up, Up)
+        assert (up.role, up.latency, server.links.latency(peer)) == (wish.role, wish.latency, wish.latency)
+    assert pair.milan.links.wishes == {"rome": wish}
+
+
+def test_a_latency_that_does_not_count_ends_no_session_and_loses_no_message(pair: Pair) -> None:
+    pair.milan.links.send("rome", [Spread(1)], pair.now)
+    change(pair, Wish("peer", 5), latency_counts=False)
+    pair.run()
+    assert pair.milan.changes() == pair.rome.changes() == [Up]
+    assert pair.rome.got() == [Spread(1)]
+    pair.milan.events += pair.milan.links.lose("rome", pair.now)
+    pair.run()
+    assert (pair.milan.links.latency("rome"), pair.rome.links.latency("milan")) == (5, 5)
+
+
+@pytest.mark.parametrize("kind", [Open, Accept, Data])
+def test_a_link_that_is_not_up_yet_can_be_renewed(kind: type[Frame]) -> None:
+    pair = Pair()
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.run(lose=kind, until=3)
+    change(pair, Wish("peer", 5))
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.links.latency("milan") == 5
+
+
+def test_a_link_that_is_renewed_while_the_neighbour_cannot_be_reached_survives_a_restart(pair: Pair) -> None:
+    change(pair, Wish("peer", 5))
+    pair.run(lose=Frame, until=pair.now + 100)
+    pair.milan.restart(pair.now)
+    pair.run()
+    assert pair.is_linked() == (True, True)
+    assert pair.rome.links.latency("milan") == 5
+
+
+def test_a_link_that_is_not_wanted_here_is_not_renewed(pair: Pair) -> None:
+    assert pair.rome.links.renew("milan", Wish("peer", 5), pair.now, latency_counts=True) == []
+    assert pair.rome.links.renew("bari", Wish("peer", 5), pair.now, latency_counts=True) == []
+    pair.run()
+    assert pair.is_linked() == (True, True)
+
+
+def test_the_neighbour_receives_the_reason_for_the_end(pair: Pair) -> None:
+    pair.milan.links.disconnect("rome", pair.now, bars=False, reason="milan has no url of rome any more")
+    pair.run()
+    assert pair.rome.events[-1] == Down("milan", "milan has no url of rome any more")
+
+
+def lives_of_milan(pair: Pair, *, is_stamp_new: bool) -> tuple[Pair, list[Message]]:
+    """Milan sends two messages, loses its store, and sends four others as soon as the link is up; what rome receives.
+
+    A copy of rome's first answer is late: it comes when milan asks again. Rome has sent nothing, so nothing that it
+    knows contradicts the new session.
+    """
+    pair.milan.links.connect("rome", Wish("peer"), 0)
+    pair.run()
+    pair.milan.links.send("rome", [Spread(1), Spread(2)], pair.now)
+    pair.run()
+    pair.rome.events.clear()
+    pair.forget("milan")
+    pair.milan.stamps = 1 if is_stamp_new else 0
+    pair.milan.links.connect("rome", Wish("peer"), pair.now)
+    pair.milan.links.receive("rome", Accept((1, "milan", 0), ()), pair.now)
+    if "rome" not in pair.milan.links.peers:
+        pair.rome.links.doubt("milan", pair.now)
+        pair.run()
+    pair.milan.links.send("rome", [Spread(number) for number in (11, 12, 13, 14)], pair.now)
+    pair.run()
+    pair.rome.links.doubt("milan", pair.now)
+    pair.run()
+    return pair, pair.rome.got()
+
+
+def test_a_stamp_that_is_given_again_loses_messages() -> None:
+    """So stamps contain the start of the server: see ``Membership.next_stamp``."""
+    pair, got = lives_of_milan(Pair(), is_stamp_new=True)
+    assert got == [Spread(11), Spread(12), Spread(13), Spread(14)]
+    assert pair.rome.changes() == [Down, Up]
+    pair, got = lives_of_milan(Pair(), is_stamp_new=False)
+    assert got == [Spread(13), Spread(14)], "rome takes the others for messages that it knows"
+    assert pair.rome.changes() == [], "and nobody notices"

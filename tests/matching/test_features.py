@@ -38,7 +38,26 @@ def check(wide: ValueSet, narrow: ValueSet) -> bool:
         assert not high < most
     if outside.kind[1] == Form.PART:  # strings only, so the covered set has some
         assert any(part_of(wide.string) in text for text in texts_of(narrow.string))
+    assert not outside.gaps & ~inside.may_lack
     return True
+
+
+_UNEQUAL = st.one_of(
+    st.builds(Constraint, st.just("x"), st.just("!="), st.sampled_from([0, 1, 2, 5, 2**53, 2**60, -3])),
+    st.builds(Constraint, st.just("x"), st.just("!="), st.sampled_from([0.0, 1.5, 2.0, 5.5, 2.0**53, 5e-324])),
+    st.builds(Constraint, st.just("x"), st.just("!="), st.sampled_from([0, 1, 5, 6]), st.just("integer")),
+    st.builds(Constraint, st.just("x"), st.just("!="), st.sampled_from([0.0, 1.5, 5.0]), st.just("float")),
+    st.builds(Constraint, st.just("x"), st.just("!="), st.sampled_from(["", "a", "a\0", "b"])),
+    st.builds(Constraint, st.just("x"), st.just("!="), st.sampled_from([b"", b"a", b"a\0"])),
+    st.builds(Constraint, st.just("x"), st.sampled_from([">", "<"]), st.sampled_from([1, 5.0, "a"])),
+)
+
+
+@given(lists=st.lists(st.lists(_UNEQUAL, min_size=1, max_size=5), min_size=2, max_size=6))
+def test_what_covers_sets_that_lack_single_values_lacks_no_others(lists: list[list[Constraint]]) -> None:
+    sets = [conjunction(each) for each in lists]
+    for wide, narrow in product(sets, sets):
+        check(wide, narrow)
 
 
 @pytest.mark.parametrize("unite", UNITE.values(), ids=UNITE)

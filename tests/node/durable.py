@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from palio.node.keeping import tail_from
+from palio.node.loading import load
 from palio.node.node import Node, NodeSettings
 from palio.node.ports import Fetch, Fetched, Input, Output, Persist, Persisted
-from palio.node.records import decode, encode
+from palio.node.records import encode
+from palio.node.starting import MessageLog, start
 
 
 class Durable:
@@ -18,6 +19,8 @@ class Durable:
         self.settings = NodeSettings("milan", "ce")._replace(**{"durable": True, "reserve": 0, **options})
         self.records: dict[bytes, bytes] = {}
         self.entries: dict[int, bytes] = {}
+        self.first = 0
+        """The position of the first entry that is not trimmed."""
         self.node = Node(self.settings)
 
     def handle(self, inputs: Iterable[Input], now: int) -> list[Output]:
@@ -44,6 +47,7 @@ class Durable:
                 self.records[key] = value
         self.entries |= dict(persist.entries)
         if persist.trim is not None:
+            self.first = persist.trim
             self.entries = {position: data for position, data in self.entries.items() if position >= persist.trim}
 
     def read(self, position: int, end: int, most: int) -> tuple[tuple[int, bytes], ...]:
@@ -58,10 +62,13 @@ class Durable:
     def die(self, now: int, **options: Any) -> None:
         """The server dies and comes back, perhaps with other settings."""
         self.settings = self.settings._replace(**options)
-        records = [decode(*each) for each in self.records.items()]
-        begin = tail_from(records, self.settings.incarnation)
-        tail = [each for each in sorted(self.entries.items()) if each[0] >= begin]
-        self.node = Node(self.settings, records, now, tail, min(self.entries, default=begin))
+        loaded = load(self.records.items())
+        for key, value in loaded.changes:
+            self.records.pop(key, None)
+            if value is not None:
+                self.records[key] = value
+        end = max(self.entries, default=self.first - 1) + 1
+        self.node = start(self.settings, loaded, MessageLog(self.first, end, self.read), now)
 
 
 def of_kind(outputs: Sequence[Output], *kinds: type[Output]) -> list[Any]:

@@ -160,7 +160,7 @@ def test_what_is_refused_goes_in_portions() -> None:
     while given:
         outputs = made.handle(given, 1)
         numbers += [each.number for each in outputs if isinstance(each, Reply)]
-        given = [each.block for each in outputs if isinstance(each, Rest)]
+        given = [each.given for each in outputs if isinstance(each, Rest)]
         turns += 1
     assert numbers == list(range(1, 1_001))
     assert turns == 4

@@ -396,7 +396,7 @@ def test_a_rest_is_given_back_though_something_of_the_block_failed(monkeypatch: 
     (rest,) = [each for each in outputs if isinstance(each, ports.Rest)]
     assert refused(outputs) == [1]
     assert accepted(outputs) == [1]
-    assert [number for number, _ in frames.publications_of(rest.block.frames)] == [2, 3]
+    assert [number for number, _ in frames.publications_of(rest.given.frames)] == [2, 3]
 
 
 def test_promises_before_a_fault_are_kept_in_order() -> None:

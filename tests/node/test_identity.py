@@ -249,7 +249,7 @@ def test_a_record_of_a_link_that_is_gone_is_put_aside_and_the_others_stay() -> N
     milan.handle([FromPeer("rome", Close(STAMP, Why.ENDED))], 1)
     old(milan, Subscribe(Filter.parse(SECOND)))
     node = come_back(milan)
-    ((key, reason),) = node.quarantined
+    ((key, reason, _),) = node.quarantined
     assert "held" in key
     assert reason == "'rome' is no neighbour"
     assert node.router.profile("eva").filters == (Filter.parse(FIRST),)

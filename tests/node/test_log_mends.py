@@ -16,6 +16,7 @@ from palio.node.keeping import Kept, tail_from
 from palio.node.logs import Retention
 from palio.node.party_log import Keep, MarkSettings
 from palio.node.ports import Fetch, Fetched, Position, Reply, Request
+from palio.node.quarantine import Quarantine
 from palio.node.records import decode, decode_value, encode_value
 from palio.node.waves import Asked, Passed
 from tests.node.durable import Durable, of_kind
@@ -138,6 +139,23 @@ def test_what_is_rejected_in_the_turn_that_brings_it_is_a_letter_with_its_conten
     assert frames.delivered(content)["x"] == 7
 
 
+def test_an_acknowledgement_behind_a_rejection_waits_until_the_letter_is_made() -> None:
+    """The frame has to be read from disk, and meanwhile the party says more."""
+    server = attached()
+    server.handle([publications(0, 1, 2, 3)], 1)
+    server.handle([ports.Acknowledge("eva", 0, 1)], 2)
+    server.node.logs.recent._most = 0
+    server.node.logs.recent._shrink()
+    outputs = server.node.handle([Request("eva", 2, ports.Reject(1, "no")), ports.Acknowledge("eva", 3, 1)], 3)
+    (fetch,) = of_kind(outputs, ports.Fetch)
+    assert server.node.logs.of("eva").done == 1
+    found = ports.Fetched(fetch.token, server.read(fetch.position, fetch.end, fetch.bytes))
+    said = server.handle([found], 4)
+    assert of_kind(said, Reply, ports.Acknowledged) == [Reply("eva", 2), ports.Acknowledged("eva", 1, 3)]
+    log = server.node.logs.of("eva")
+    assert (log.done, [letter.delivery for letter in log.letters.values()]) == (4, [1])
+
+
 def test_a_letter_that_is_worth_nothing_any_more_is_not_delivered_again() -> None:
     server = attached()
     expiring = frames.publish_with(Notification(x=0), frames.Options(expires=date_of(50)), 1)
@@ -171,7 +189,7 @@ def test_waves_come_back_as_what_they_were() -> None:
 
 def test_a_record_that_would_be_read_as_something_else_is_not_written() -> None:
     with pytest.raises(InternalError, match="Kept, which would be read as a plain tuple"):
-        encode_value((Kept((), (), 0),))
+        encode_value((Kept((), (), 0, None, Quarantine()),))
 
 
 def test_a_durable_server_answers_a_wave_that_had_gone_out() -> None:
@@ -241,7 +259,7 @@ def test_all_entries_are_read_if_the_records_are_of_another_incarnation() -> Non
     assert (tail_from(found, 0), tail_from(found, 1)) == (1, 0)
 
 
-@pytest.mark.parametrize("kinds", [("mail",), ("life",), ("cursor",), ("mark",)])
+@pytest.mark.parametrize("kinds", [("mail", "owner"), ("mail",), ("owner",), ("life",), ("cursor",), ("mark",)])
 def test_a_server_comes_back_from_what_is_left(kinds: tuple[str, ...]) -> None:
     server = attached(architecture="as", log=small(retention=Retention(age=10**15)))
     server.handle([ports.Connect("rome")], 0)
@@ -252,11 +270,14 @@ def test_a_server_comes_back_from_what_is_left(kinds: tuple[str, ...]) -> None:
     server.handle([], 3)
     assert not server.node.links.peers
     kept = {decode_value(key)[0] for key in server.records}
-    assert ("mail" in kinds) == (not kept & {"mail", "cursor", "end", "mark"}), "no parts of logs that are lost"
+    is_gone = kinds == ("mail", "owner")
+    assert is_gone == (not kept & {"mail", "owner", "cursor", "end", "mark"}), "no parts of logs that are lost"
+    assert is_gone == bool(server.node.quarantined)
     server.die(4)
     assert server.node.settings.incarnation == 1_000
     assert decode_value(server.records[encode_value(("life",))]) == 1_000
-    assert [log.identity for log in server.node.logs] == ([] if "mail" in kinds else [1_000])
+    identities = [log.identity for log in server.node.logs]
+    assert identities == [] if is_gone else min(identities) >= 1_000
 
 
 def test_a_cursor_that_is_ahead_of_what_is_left_is_not_written_again() -> None:
@@ -293,3 +314,31 @@ def test_what_an_old_disk_holds_may_have_been_sent() -> None:
     server.die(3, incarnation=1_000)
     (position,) = of_kind(server.handle([ports.Attach("eva", NOTHING, 3)], 4), Position)
     assert (position.log, position.first, position.repeated) == (1_000, 0, 2)
+
+
+# -- room on the disk --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clock", [20, -1_000_000])
+def test_all_that_is_acknowledged_goes_when_room_is_needed_also_after_a_start(clock: int) -> None:
+    """Nobody acknowledges anything any more, so no acknowledgement makes the server look for room."""
+    server = attached()
+    server.handle([publications(0, 1, 2)], 1)
+    server.handle([ports.Acknowledge("eva", 2, 1)], 2)
+    assert len(server.entries) == 1
+    server.die(clock)
+    server.handle([ports.Space(is_there=False)], clock)
+    server.handle([], clock + 1)
+    assert server.entries == {}
+    assert server.node.logs.trim(clock + 2) is None
+    assert not server.node.logs._may_trim, "it does not look again and again"
+
+
+def test_what_is_acknowledged_in_the_turn_that_brings_it_goes_when_room_is_needed() -> None:
+    server = attached()
+    server.handle([publications(0)], 1)
+    server.handle([Request("eva", 2, ports.Reject(0, "no")), ports.Space(is_there=False)], 2)
+    server.handle([Request("eva", 3, ports.Letters("requeue", (0,)))], 3)
+    server.handle([ports.Acknowledge("eva", 1, 1)], 4)
+    server.handle([], 5)
+    assert server.entries == {}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from palio import Advertisement, Filter, Notification, Pattern
+from palio import Advertisement, Envelope, Filter, Notification, NotificationId, Pattern
 from palio.errors import CallerError, LimitError, PalioError
 from palio.link.frames import Accept, Data, Open, Refuse
 from palio.model.limits import Limits
@@ -17,8 +19,10 @@ from palio.node.party_log import Keep
 from palio.node.ports import (
     Deliver,
     DeliverBlock,
+    Fault,
     FromPeer,
     Input,
+    LinkDown,
     LinkRefused,
     LinkUp,
     Output,
@@ -28,7 +32,7 @@ from palio.node.ports import (
     Send,
 )
 from palio.routing.border import Gateway
-from palio.routing.messages import Account, Members, Message, Publish, Subscribe, Unsubscribe
+from palio.routing.messages import Account, Members, Message, Publish, Spread, Subscribe, Unsubscribe
 from palio.routing.router import Role
 from palio.sim.blocks import one_by_one
 from tests.node.durable import Durable, of_kind
@@ -250,8 +254,8 @@ def test_a_node_comes_back_as_what_it_was() -> None:
 @pytest.mark.parametrize(
     ("architecture", "wish", "reason"),
     [
-        ("gs", ports.Connect("rome", latency=0), "a latency of 0; it is 1 at least"),
-        ("as", ports.Connect("rome", latency=-3), "a latency of -3; it is 1 at least"),
+        ("gs", ports.Connect("rome", latency=0), "the latency is 0; the least is 1"),
+        ("as", ports.Connect("rome", latency=-3), "the latency is -3; the least is 1"),
         ("as", ports.Connect("rome", Role.GATEWAY), "rome is no gateway of this server"),
         ("nf", ports.Connect("bari", Role.GATEWAY), "in a network that floods there is no gateway"),
         ("gs", ports.Connect("bari", Role.MASTER), "in a network of peers there is no master"),
@@ -364,6 +368,54 @@ def test_what_cannot_take_the_place_leaves_all_as_it_was() -> None:
     assert problem(ask(made, "me", ports.Unsubscribe(BROAD, many[:1]))) is None
 
 
+X1, X2, ANY = Filter.parse("x = 1"), Filter.parse("x = 2"), Filter.parse("x any")
+OFFERS = tuple(map(Advertisement.parse, ("x = 1", "x = 2", "x any", "y any")))
+PATTERNS = tuple(map(Pattern.parse, ("x = 1 then x = 2", "x = 2 then x = 1", "x any then x any", "y any then y any")))
+
+
+@pytest.mark.parametrize("is_full", [True, False])
+@pytest.mark.parametrize(
+    ("asked", "things"),
+    [
+        (ports.Subscribe, (X1, X2, ANY, Filter.parse("y any"))),
+        (ports.Subscribe, PATTERNS),
+        (ports.Advertise, OFFERS),
+    ],
+)
+def test_a_party_with_as_much_as_it_may_hold_can_ask_for_the_same_again(
+    asked: Any, things: tuple[Any, ...], is_full: bool
+) -> None:
+    """Clients do when they reconnect. A limit that was lowered since makes no difference to what is held."""
+    made = node("ce", filters_per_party=2)
+    one, other, broader, more = things
+    for each in (one, other):
+        assert problem(ask(made, "me", asked(each))) is None
+    if not is_full:
+        made.settings = made.settings._replace(filters_per_party=1)
+    for each in (one, other):
+        assert problem(ask(made, "me", asked(each))) is None
+    assert isinstance(problem(ask(made, "me", asked(more))), LimitError)
+    assert problem(ask(made, "me", asked(broader))) is None  # which takes the place of two
+    assert (problem(ask(made, "me", asked(more))) is None) is is_full
+
+
+def test_a_party_with_as_many_questions_as_it_may_have_can_ask_the_same_again() -> None:
+    made = node("ce", filters_per_party=1)
+    for text in ("x any", "x any", "y any"):
+        refused = problem(ask(made, "me", ports.Watch(Advertisement.parse(text))))
+        assert (refused is None) is (text == "x any")
+
+
+def test_a_party_with_as_many_patterns_as_it_may_have_can_exchange_one() -> None:
+    made = node("ce", filters_per_party=2)
+    one, other, _, more = PATTERNS
+    for each in (one, other):
+        ask(made, "me", ports.Subscribe(each))
+    assert isinstance(problem(ask(made, "me", ports.Unsubscribe(one, (more, ANY)))), LimitError)
+    assert problem(ask(made, "me", ports.Unsubscribe(one, (more,)))) is None
+    assert made.monitors.patterns("me") == (other, more)
+
+
 def test_a_neighbour_that_is_lost_makes_room_for_another_way() -> None:
     milan, rome = joined()
     assert milan.handle([ports.Lost("rome")], 1)[0] == ports.LinkDown("rome", "rome could not be reached for too long")
@@ -395,3 +447,58 @@ def test_a_member_with_a_stamp_that_leaves_no_higher_ones_costs_the_link() -> No
     carry(rome, milan, rome.handle([], 0))
     assert "rome" not in milan.router.peers
     assert milan.router.membership.latest < 1 << 62
+
+
+def test_two_starts_of_a_server_give_different_stamps_also_with_the_same_store() -> None:
+    """A store that was restored from a copy brings back the numbers of stamps that were given since."""
+    stamps = [node(boot=boot).neighbours.next_stamp() for boot in (1, 2)]
+    assert stamps[0] != stamps[1]
+    assert stamps[0][:2] == stamps[1][:2]
+
+
+@pytest.mark.parametrize("architecture", ["gs", "ga", "as", "aa"])
+def test_a_notification_that_comes_behind_the_news_of_a_cycle_is_passed_on(architecture: str) -> None:
+    """Before it is passed on, neighbours are told what came before it; that cuts its link, which closes a cycle."""
+    is_general = architecture in ("gs", "ga")
+    made = node(architecture, gateways={"gate": Gateway(None, None, ())} if is_general else {})
+    ask(made, "me", ports.Subscribe(ANY))
+    stamps = {name: (age, name, 1) for age, name in enumerate(("rome", "gate"), 1)}
+    for name, role in (("rome", "peer"), ("gate", "gateway" if is_general else "peer")):
+        made.handle([FromPeer(name, Open(stamps[name], role, architecture, ((name, (0, "", 0)),)))], 0)
+        made.handle([FromPeer(name, Data(stamps[name], 0, (), 0))], 0)
+    said: list[Message] = [Subscribe(ANY, "rome" if is_general else "")]
+    if is_general:
+        said.insert(0, Account("rome", 1, 1, (("milan", 1, stamps["rome"]),)))
+    made.handle([FromPeer("rome", Data(stamps["rome"], 0, tuple(said), 0))], 1)
+    assert made.router.peers.keys() == {"rome", "gate"}
+    closing = Members((("rome", (0, "", 0)),), ())
+    told = made.handle([FromPeer("gate", Data(stamps["gate"], 0, (closing, published("ghost")), 0))], 2)
+    assert of_kind(told, Fault) == []
+    assert [each.peer for each in of_kind(told, LinkDown)] == ["gate"]
+    assert "closes a cycle" in of_kind(told, LinkDown)[0].reason
+    assert len(of_kind(told, Deliver)) == 1
+    onward = [
+        message
+        for each in of_kind(told, Send)
+        if each.peer == "rome" and isinstance(each.frame, Data)
+        for message in each.frame.messages
+        if isinstance(message, Publish)
+    ]
+    assert [message.entry for message in onward] == ["milan" if is_general else "ghost"]
+
+
+def test_a_wave_that_comes_behind_the_news_of_a_cycle_ends_with_its_link() -> None:
+    made = node("as")
+    for age, name in enumerate(("rome", "gate", "bari"), 1):
+        stamp = (age, name, 1)
+        made.handle([FromPeer(name, Open(stamp, "peer", "as", ((name, (0, "", 0)),)))], 0)
+        made.handle([FromPeer(name, Data(stamp, 0, (), 0))], 0)
+    closing = Members((("rome", (0, "", 0)),), ())
+    told = made.handle([FromPeer("gate", Data((2, "gate", 1), 0, (closing, Spread(7)), 0))], 2)
+    assert [each.peer for each in of_kind(told, LinkDown)] == ["gate"]
+    assert list(made.spreading.waves.waiting()) == []
+
+
+def published(origin: str) -> Publish:
+    envelope = Envelope(NotificationId(origin, 1, 1), datetime(2026, 1, 1, tzinfo=UTC), "eva")
+    return Publish(Notification(x=1).with_envelope(envelope), origin, 9)

@@ -45,6 +45,14 @@ def test_what_the_filter_matches_the_widened_one_does(
         assert widened_filter(filter, limits).matches(notification)
 
 
+def test_a_name_is_kept_if_the_shortest_notification_with_it_can_reach_the_peer() -> None:
+    """A constraint needs more bytes than an attribute: what cannot be advertised can be published all the same."""
+    limits = Limits(name_bytes=20, document_bytes=30)
+    name = "longlonglonglonglong"
+    assert not problem(Notification({name: ""}), limits)
+    assert widened_advertisement(Advertisement([Constraint(name, "any")]), limits) is None
+
+
 @given(_ADVERTISEMENTS, _LIMITS, st.lists(_NOTIFICATIONS, max_size=5))
 def test_a_widened_advertisement_announces_all_that_can_reach_the_peer(
     advertisement: Advertisement, limits: Limits, notifications: list[Notification]

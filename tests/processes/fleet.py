@@ -329,6 +329,10 @@ class Fleet:
         """The way over which a server dials another one."""
         return self.ways[who, whom]
 
+    def latency(self, who: str, whom: str) -> int:
+        """The latency of a link in the configuration of the server that dials."""
+        return self.network.latency(who, whom)
+
     def config(self, name: str) -> str:
         """The configuration of a server, as it should be now."""
         network = self.network
@@ -342,7 +346,7 @@ class Fleet:
             role, is_dialed = network.role(name, peer), (name, peer) in network.dials
             if is_dialed or role is Role.GATEWAY:
                 lines += ["[[peers]]", f'name = "{peer}"', f'role = "{role.value}"']
-                lines += [f"latency = {network.latency(name, peer)}"]
+                lines += [f"latency = {self.latency(name, peer)}"]
             if is_dialed:
                 lines += [f'url = "palio://127.0.0.1:{self.way(name, peer).port}"']
                 lines += [f'exports = "{BORDER}"'] if role is Role.GATEWAY else []

@@ -24,17 +24,24 @@ from palio.client import (
     Delivery,
     Durable,
     Gap,
-    PublishOptions,
     Subscription,
     UnknownCursorError,
 )
-from palio.model import Mode, Notification
 from tests.processes.kill_judge import KINDS, Kind
-from tests.processes.kill_ledger import MOST_X, Accepted, Book, Delivered, Intent, Life, Missing, Noted, Spread, Trouble
+from tests.processes.kill_ledger import Accepted, Book, Delivered, Intent, Life, Spread, Trouble
+from tests.processes.programs import (
+    PATIENT,
+    PAUSE,
+    PUBLISHING,
+    Publications,
+    acknowledge,
+    missing,
+    note_delivery,
+    offers,
+)
 
-_PATIENT = {"reconnect_time_wait": 0.05, "reconnect_time_max": 0.5, "max_attempts": 400, "ping_interval": 5.0}
-_PAUSE = 0.1
-"""Seconds before a program tries once more to connect for the first time."""
+_ATTEMPTS = 400
+"""So often a client connects again before it gives up."""
 _PADDING = "x" * 2_000
 
 
@@ -43,14 +50,14 @@ async def _connected(url: str, **options: object) -> AsyncIterator[Client]:
     """A client with a connection; its server may be dead just now. If the campaign is gone, nobody needs it."""
     campaign = os.getppid()
     while os.getppid() == campaign:
-        client = connect(url, **{**_PATIENT, **options})
+        client = connect(url, **{**PATIENT, "max_attempts": _ATTEMPTS, **options})
         try:
             await client.connect()
             break
         except UnknownCursorError:  # it was delivered, and so it must be known for ever
             raise
         except CannotConnectError:
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
     else:
         raise SystemExit("the campaign is gone")
     try:
@@ -84,57 +91,45 @@ class Publisher:
             if isinstance(line, Accepted):
                 intents.pop(line.n, None)
         self._unsettled = list(intents.values())
-        self._next = 1 + max((line.n for line in book.before if isinstance(line, Intent)), default=-1)
-        self._random = Random(f"{given.seed} {self._name} {self._next}")
-        self._under_way: set[asyncio.Future[Mode]] = set()
+        first = 1 + max((line.n for line in book.before if isinstance(line, Intent)), default=-1)
+        self._random = Random(f"{given.seed} {self._name} {first}")
+        self._publications = Publications(self._name, self._random, book.write, _trouble, first)
         self._has_spread = any(isinstance(line, Spread) for line in book.before)
 
     async def run(self) -> None:
         ended = await _asked_to_end()
-        options = {"mode": "synced", "retry": True, "max_outstanding": 64}
-        async with _connected(self._url, name=self._name, **options) as client:
+        async with _connected(self._url, name=self._name, **PUBLISHING) as client:
             await self._advertise(client)
             for intent in self._unsettled:
                 await self._send(client, intent)
             while not ended.is_set():
                 burst = self._random.choice([1, 1, 2, 5, 15])
                 for _ in range(burst):
-                    await self._publish(client, is_mark=False)
+                    await self._send(client, self._publications.intend())
                 with suppress(TimeoutError):
                     await asyncio.wait_for(ended.wait(), burst / self._rate)
-            await self._publish(client, is_mark=True)
-            while self._under_way:
-                await asyncio.wait(self._under_way)
+            await self._send(client, self._publications.intend(is_mark=True))
+            while self._publications.under_way:
+                await asyncio.wait(self._publications.under_way)
 
     async def _advertise(self, client: Client) -> None:
-        """Say what it may publish: where advertisements spread, only that is promised to anybody."""
-        for more in ("", " and mark any", " and padding any"):
-            offer = f'n any and x any and by = "{self._name}"{more}'
+        """Say what it may publish."""
+        for offer in offers(self._name, "mark", "padding"):
             await client.advertise(offer, wait=not self._has_spread)
         if not self._has_spread:
             self._book.write(Spread())
 
-    async def _publish(self, client: Client, *, is_mark: bool) -> None:
-        intent = Intent(self._next, self._random.randrange(MOST_X), is_mark)
-        self._next += 1
-        self._book.write(intent)
-        await self._send(client, intent)
-
     async def _send(self, client: Client, intent: Intent) -> None:
-        attributes = {"n": intent.n, "x": intent.x, "by": self._name}
-        more = {"mark": True} if intent.is_mark else {"padding": _PADDING} if intent.x % 10 == 0 else {}
-        options = PublishOptions(key=str(intent.n))
-        future = await client.send(Notification({**attributes, **more}), options)
-        self._under_way.add(future)
-        future.add_done_callback(lambda done: self._done(intent.n, done))
+        if intent.is_mark:
+            await self._publications.send(client, intent, mark=True)
+        elif intent.x % 10 == 0:
+            await self._publications.send(client, intent, padding=_PADDING)
+        else:
+            await self._publications.send(client, intent)
 
-    def _done(self, n: int, done: asyncio.Future[Mode]) -> None:
-        self._under_way.discard(done)
-        error = None if done.cancelled() else done.exception()
-        if error is not None:
-            self._book.write(Trouble(f"publication {n}: {error!r}"))
-        elif not done.cancelled():
-            self._book.write(Accepted(n, done.result().value))
+
+def _trouble(n: int, error: BaseException | None) -> Trouble | None:
+    return None if error is None else Trouble(f"publication {n}: {error!r}")
 
 
 class DurableParty:
@@ -159,7 +154,7 @@ class DurableParty:
 
     def _missed(self, gap: Gap) -> None:
         if gap.after.log == gap.before.log:
-            self._book.write(Missing(gap.before.log, gap.after.number, gap.before.number, gap.reason))
+            self._book.write(missing(gap))
         else:
             self._book.write(Trouble(str(gap)))
 
@@ -182,24 +177,10 @@ class DurableParty:
         async for delivery in stream:
             assert isinstance(delivery, Delivery)
             self._die_sometimes(0.3)
-            notification = delivery.notification
-            envelope = notification.envelope
-            assert envelope is not None
-            id = envelope.id
-            self._book.write(
-                Delivered(
-                    *delivery.cursor,
-                    f"{id.origin}/{id.incarnation}/{id.sequence}",
-                    notification["by"],
-                    notification["n"],
-                    delivery.is_repeated,
-                )
-            )
+            note_delivery(delivery, self._book.write)
             self._die_sometimes(0.4)
-            is_noted = self._random.random() < 0.02 or "mark" in notification
-            await delivery.ack(wait=is_noted)
-            if is_noted:
-                self._book.write(Noted(*delivery.cursor))
+            is_noted = self._random.random() < 0.02 or "mark" in delivery.notification
+            await acknowledge(delivery, self._book.write, is_noted=is_noted)
             self._die_sometimes(0.3)
 
 

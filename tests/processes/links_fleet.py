@@ -46,6 +46,8 @@ class LinksFleet(Fleet):
         self.detours: dict[tuple[str, str], Proxy] = {}
         """A second url for each link."""
         self.is_detoured: set[tuple[str, str]] = set()
+        self.latencies: dict[tuple[str, str], int] = {}
+        """Latencies of links that the files of servers have in place of the network's."""
         self._twins: list[ServerProcess] = []
 
     async def __aenter__(self) -> LinksFleet:
@@ -72,6 +74,10 @@ class LinksFleet(Fleet):
     def configured(self, name: str) -> list[str]:
         """Without those that were left out."""
         return [peer for peer in super().configured(name) if (name, peer) not in self.left_out]
+
+    def latency(self, who: str, whom: str) -> int:
+        """The network's, or another one."""
+        return self.latencies.get((who, whom), super().latency(who, whom))
 
     def way(self, who: str, whom: str) -> Proxy:
         """The way over which a server dials another one just now."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from palio import connect
 from palio.client import ServiceError
+from palio.server.status import STATE_REASONS
 from tests.processes.fleet import START_SECONDS, ServerProcess
 from tests.processes.links_fleet import PING_SECONDS, LinksFleet
 from tests.serving import until
@@ -24,8 +25,15 @@ SHOWN_SECONDS = 2 * PING_SECONDS + 3.0
 """Within so many seconds the metrics must show a lost neighbour: two pings, and some more for a busy machine."""
 
 
-_EMPTY_WORDS = frozenset({"", "the link has ended", "the connection was lost"})
+_EMPTY_WORDS = frozenset({"", "the link has ended", "the connection was lost", *STATE_REASONS.values()})
 """Reasons that explain nothing while both servers run and can reach each other."""
+_PASSING_CODES = ("stopping: ", "silent: ", "replaced: ")
+"""How reasons begin that explain the end of a connection, but not that there is no new one."""
+
+
+def is_explanation(reason: str) -> bool:
+    """Whether a reason says why a link between two servers that run is not up."""
+    return reason not in _EMPTY_WORDS and not reason.startswith(_PASSING_CODES)
 
 
 class LinkEnd(NamedTuple):
@@ -52,7 +60,7 @@ class LinkStanding(NamedTuple):
     @property
     def is_explained(self) -> bool:
         """Whether both ends say why the link is not up; a server that is not there need not."""
-        return all(end.reason not in _EMPTY_WORDS or end.state == "not running" for end in self.ends)
+        return all(is_explanation(end.reason) or end.state == "not running" for end in self.ends)
 
     def __str__(self) -> str:
         return " - ".join(end.server for end in self.ends) + ": " + ", ".join(map(str, self.ends))
@@ -180,7 +188,8 @@ class Operator:
         if links is None:
             return LinkEnd(name, "no answer", "")
         link = links.get(peer, {"state": "unknown", "reason": ""})
-        return LinkEnd(name, link["state"], link["reason"] or reason_in_log(server, peer, since[name]))
+        told = link["reason"] if is_explanation(link["reason"]) else ""
+        return LinkEnd(name, link["state"], told or reason_in_log(server, peer, since[name]))
 
     async def not_up(
         self, pairs: Iterable[tuple[str, str]], seconds: float, since: Mapping[str, int]

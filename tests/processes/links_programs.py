@@ -11,27 +11,25 @@ from contextlib import suppress
 from random import Random
 
 from palio import connect
-from palio.client import Client, Delivery, Durable, Gap, PublishOptions, ServiceError
+from palio.client import Client, Delivery, Durable, ServiceError
 from palio.errors import CallerError
-from palio.model import Mode, Notification
-from tests.processes.kill_ledger import (
-    MOST_X,
-    Accepted,
-    Delivered,
-    Intent,
-    Life,
-    Line,
-    Missing,
-    Noted,
-    Refused,
-    Spread,
-    Wish,
+from palio.model import Notification
+from tests.processes.kill_ledger import Life, Refused, Spread, Wish
+from tests.processes.programs import (
+    PATIENT,
+    PAUSE,
+    PUBLISHING,
+    Publications,
+    Write,
+    acknowledge,
+    delivered,
+    missing,
+    note_delivery,
+    offers,
 )
 
-_PATIENT = {"reconnect_time_wait": 0.05, "reconnect_time_max": 0.5, "max_attempts": 1_000_000, "ping_interval": 5.0}
-_PAUSE = 0.1
-"""Seconds before a program makes another client."""
-Write = Callable[[Line], None]
+_ATTEMPTS = 1_000_000
+"""So often a client connects again before a program makes another one."""
 
 
 class Program:
@@ -41,7 +39,7 @@ class Program:
         self.name, self.server = name, server
         self.write = write
         self._url = url
-        self._options = {**_PATIENT, **options}
+        self._options = {**PATIENT, "max_attempts": _ATTEMPTS, **options}
         self._task: asyncio.Task[None] | None = None
         self.client: Client | None = None
         """None while there is no connection that was ever made."""
@@ -72,7 +70,7 @@ class Program:
                 self.client = client
                 await self.work(client)
             except (ServiceError, CallerError):
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(PAUSE)
             except Exception as error:
                 self.unexpected.append(f"{self.name}: {error!r}")
                 raise
@@ -91,7 +89,7 @@ class Program:
                 if self.client is not None:
                     await self._spread(self.client, barrier)
                     return
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
 
     async def _spread(self, client: Client, barrier: int) -> None:
         raise NotImplementedError
@@ -101,20 +99,16 @@ class Publisher(Program):
     """Publishes with acknowledgements on disk and with keys, while it is switched on."""
 
     def __init__(self, name: str, server: str, url: Callable[[], str], write: Write, seed: object, rate: float) -> None:
-        super().__init__(name, server, url, write, mode="synced", retry=True, max_outstanding=64)
+        super().__init__(name, server, url, write, **PUBLISHING)
         self._random = Random(f"{seed} {name}")
         self._rate = rate
         self.is_on = asyncio.Event()
-        self._next = 0
-        self._under_way: set[asyncio.Future[Mode]] = set()
-
-    def _offers(self) -> list[str]:
-        """Where advertisements spread, only publications that were advertised are promised to subscribers."""
-        return [f'n any and x any and by = "{self.name}"{more}' for more in ("", " and mark any", " and barrier any")]
+        self._publications = Publications(name, self._random, write, lambda n, error: Refused(n, repr(error)))
+        self._offers = offers(name, "mark", "barrier")
 
     async def work(self, client: Client) -> None:
         """Advertise, and publish in bursts."""
-        for offer in self._offers():
+        for offer in self._offers:
             await client.advertise(offer)
         while True:
             await self.is_on.wait()
@@ -123,36 +117,25 @@ class Publisher(Program):
             await asyncio.sleep(burst / self._rate)
 
     async def _spread(self, client: Client, _: int) -> None:
-        for offer in self._offers():
+        for offer in self._offers:
             await client.advertise(offer, wait=True)
 
     async def publish(self, client: Client, count: int) -> None:
         """Publish so many, without waiting for acknowledgements."""
         for _ in range(count):
-            intent = Intent(self._next, self._random.randrange(MOST_X), False)
-            self._next += 1
-            self.write(intent)
-            notification = Notification(n=intent.n, x=intent.x, by=self.name)
+            intent = self._publications.intend()
             try:
-                future = await client.send(notification, PublishOptions(key=str(intent.n)))
+                await self._publications.send(client, intent)
             except (ServiceError, CallerError, asyncio.CancelledError) as error:
                 self.write(Refused(intent.n, repr(error)))
                 raise
-            self._under_way.add(future)
-            future.add_done_callback(lambda done, n=intent.n: self._done(n, done))  # type: ignore[misc]
-
-    def _done(self, n: int, done: asyncio.Future[Mode]) -> None:
-        self._under_way.discard(done)
-        error = None if done.cancelled() else done.exception()
-        is_accepted = error is None and not done.cancelled()
-        self.write(Accepted(n, done.result().value) if is_accepted else Refused(n, repr(error)))
 
 
 class DurableSubscriber(Program):
     """Writes each delivery down, then acknowledges it."""
 
     def __init__(self, name: str, server: str, url: Callable[[], str], write: Write, wish: Wish) -> None:
-        durable = Durable(window=64, on_gap=lambda gap: write(_missing(gap)))
+        durable = Durable(window=64, on_gap=lambda gap: write(missing(gap)))
         super().__init__(name, server, url, write, durable=durable)
         self._wish = wish
 
@@ -162,14 +145,8 @@ class DurableSubscriber(Program):
         self.write(Spread())
         async for delivery in stream:
             assert isinstance(delivery, Delivery)
-            notification = delivery.notification
-            self.write(
-                Delivered(*delivery.cursor, _id(notification), *_publication(notification), delivery.is_repeated)
-            )
-            is_noted = delivery.number % 20 == 0
-            await delivery.ack(wait=is_noted)
-            if is_noted:
-                self.write(Noted(*delivery.cursor))
+            note_delivery(delivery, self.write)
+            await acknowledge(delivery, self.write, is_noted=delivery.number % 20 == 0)
 
     async def _spread(self, client: Client, barrier: int) -> None:
         await _pass_barrier(client, barrier)
@@ -189,7 +166,7 @@ class PlainSubscriber(Program):
         self.write(Spread())
         async for notification in stream:
             assert isinstance(notification, Notification)
-            self.write(Delivered(0, self._count, _id(notification), *_publication(notification), False))
+            self.write(delivered(notification, 0, self._count))
             self._count += 1
 
     async def _spread(self, client: Client, barrier: int) -> None:
@@ -200,20 +177,3 @@ async def _pass_barrier(client: Client, barrier: int) -> None:
     """Subscribe to something that is never published, and wait until that has spread, and so all before it."""
     stream = await client.subscribe(f"barrier = {barrier}", wait=True)
     await stream.close()
-
-
-def _missing(gap: Gap) -> Missing:
-    return Missing(gap.before.log, gap.after.number, gap.before.number, gap.reason)
-
-
-def _id(notification: Notification) -> str:
-    assert notification.envelope is not None
-    id = notification.envelope.id
-    return f"{id.origin}/{id.incarnation}/{id.sequence}"
-
-
-def _publication(notification: Notification) -> tuple[str, int]:
-    by, n = notification["by"], notification["n"]
-    assert isinstance(by, str)
-    assert isinstance(n, int)
-    return by, n

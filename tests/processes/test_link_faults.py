@@ -60,9 +60,10 @@ def _play(
     folder: Path,
     dials: tuple[tuple[str, str], ...] = (_LINK,),
     without_store: tuple[str, ...] = (),
+    architecture: str = "as",
 ) -> None:
     async def play() -> None:
-        async with LinksFleet(Network("as", dials), folder, without_store) as fleet:
+        async with LinksFleet(Network(architecture, dials), folder, without_store) as fleet:
             pair = Pair(fleet)
             await pair.comes_up()
             await story(pair)
@@ -205,3 +206,46 @@ def test_the_loss_of_a_neighbour_is_in_metrics_and_log(
         await until(lambda: any(_is_loss(line, neighbour) for line in process.said(begin)))
 
     _play(story, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("number", "reason"),
+    [(signal.SIGKILL, "the connection was lost"), (signal.SIGSTOP, "silent: nothing came for 4 seconds")],
+)
+def test_the_server_that_accepts_a_link_says_why_it_is_interrupted(tmp_path: Path, number: int, reason: str) -> None:
+    async def story(pair: Pair) -> None:
+        pair.fleet.servers["a1"].signal(number)
+        link = {"state": "up"}
+        async with asyncio.timeout(LINK_SECONDS):
+            while link["state"] != "interrupted":
+                link = (await links_of(pair.fleet.url("a0")) or {})["a1"]
+        assert link["reason"] == reason
+
+    _play(story, tmp_path)
+
+
+@pytest.mark.parametrize("means", ["reload", "restart"])
+def test_another_latency_in_the_file_renews_the_link_and_the_neighbour_learns_why(tmp_path: Path, means: str) -> None:
+    async def story(pair: Pair) -> None:
+        before = pair.fleet.network.latency("a1", "a0")
+        pair.fleet.latencies["a1", "a0"] = before + 7
+        begin = pair.fleet.servers["a0"].log_bytes
+        if means == "reload":
+            await pair.operator.reload("a1")
+        else:
+            await pair.restart("a1")
+        async with asyncio.timeout(LINK_SECONDS):
+            for server, neighbour in (_LINK, _LINK[::-1]):
+                while await _latency(pair.fleet.url(server), neighbour) != before + 7:
+                    await asyncio.sleep(0.05)
+        reasons = [line["reason"] for line in pair.fleet.servers["a0"].said(begin) if line["event"] == "link-down"]
+        change = f"the latency from {before} to {before + 7}"
+        assert reasons == [f"a1 renews the link, because its configuration has changed: {change}"]
+        await pair.comes_up()
+
+    _play(story, tmp_path, architecture="gs")
+
+
+async def _latency(url: str, neighbour: str) -> int | None:
+    link = (await links_of(url) or {}).get(neighbour)
+    return link["latency"] if link is not None and link["state"] == "up" else None

@@ -172,3 +172,18 @@ def test_what_neighbours_cannot_say_of_sources() -> None:
         with pytest.raises(UnexpectedMessageError):
             here.receive(peer, Subscribe(BROAD, source))
     here.receive("rome", Subscribe(BROAD, "rome"))
+
+
+@pytest.mark.parametrize("kind", [Subscribe, Unsubscribe, Advertise, Unadvertise])
+def test_a_neighbour_cannot_name_a_gateway_of_this_server_as_a_source(
+    kind: type[Subscribe | Unsubscribe | Advertise | Unadvertise],
+) -> None:
+    """A gateway's filters are kept as those of this server; only the gateway itself adds and removes them."""
+    here = graph_of_two()
+    here.connect("paris", Role.GATEWAY)
+    subject = BROAD if kind in (Subscribe, Unsubscribe) else Advertisement.parse("x any")
+    with pytest.raises(UnexpectedMessageError, match="'rome'"):
+        here.receive("rome", kind(subject, "paris"))  # type: ignore[arg-type]
+    assert here.standing("rome") == here.standing("paris") == []
+    here.receive("paris", Subscribe(BROAD))
+    assert here.standing("paris") == [Subscribe(BROAD)]

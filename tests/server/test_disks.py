@@ -110,6 +110,56 @@ def test_a_store_that_is_full_delivers_what_it_has_until_there_is_room(tmp_path:
     run(story(), 60)
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_store_whose_messages_are_all_acknowledged_takes_more_though_the_disk_has_no_room(
+    tmp_path: Path, restarts: bool
+) -> None:
+    """Its file does not shrink, so the disk stays as full as it was; but there is room within the file."""
+    path, disk = configuration(tmp_path, reserve_bytes=4_000_000), 20_000_000
+
+    async def fill(port: int) -> int:
+        """Publish until there is no room; how many were accepted."""
+        adam, sent, said = await Raw.party(port, "adam"), 0, None
+        while not isinstance(said, Answer):
+            adam.publish(sent + 1, x=sent + 1, text="y" * 100_000)
+            said = await adam.next()
+            sent += said == sent + 1
+        assert said.code == "full-disk"
+        await adam.close()
+        return sent
+
+    async def accepts(port: int) -> None:
+        """Publish one more, as soon as there is room. A refusal is an answer, and then the number is accepted, too."""
+        adam, is_refused = await Raw.party(port, "adam"), True
+        while is_refused:
+            adam.publish(1, x=0)
+            is_refused = isinstance(await adam.next(), Answer)
+            if is_refused:
+                assert await adam.next() == 1
+        await adam.close()
+
+    async def story() -> None:
+        async with running(path, disk=disk) as server:
+            port = await listening(server)
+            eva, _ = await reader(port)
+            await eva.subscribe("x any")
+            sent = await fill(port)
+            assert 20 < sent < 200
+            for number in range(sent):
+                assert await values(eva, 1) == [number + 1]
+                eva.send(frames.acknowledge(number))
+            await acknowledge(eva, sent - 1)
+            if not restarts:
+                await accepts(port)
+                assert await values(eva, 1) == [0]
+                assert await fill(port) > sent // 2
+        if restarts:
+            async with running(path, disk=disk) as server:
+                await accepts(await listening(server))
+
+    run(story(), 60)
+
+
 def test_a_disk_that_fails_stops_the_server_and_nothing_more_is_acknowledged(tmp_path: Path) -> None:
     def fail(*_: object, **__: object) -> None:
         raise FailedStoreError("the disk does not do what it should")
@@ -154,7 +204,7 @@ def test_a_damaged_store_is_put_aside_and_told_of(tmp_path: Path) -> None:
             server.signal(signal.SIGTERM)
             assert await server.process.wait() == 0
         with Store.open(tmp_path / "milan.db", name="milan") as store:
-            key, value = next(each for each in store.records() if b"eva" in each[0] and b"party" in each[0])
+            key, value = next(each for each in store.records() if b"eva" in each[0] and b"cursor" in each[0])
         data = (tmp_path / "milan.db").read_bytes()
         assert value in data
         place = data.index(value)

@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 import pytest
+from argon2 import PasswordHasher
 
 from palio.codec import control, frames, msgpack
 from palio.codec.control import Ask, Goodbye, Hello, Ping, Welcome
 from palio.model import Filter, Notification
+from palio.server import credentials
 from palio.server.connection import Connection
 from palio.server.credentials import hash_of
-from palio.server.errors import Code
+from palio.server.errors import Code, RefusedError
 from palio.server.server import Server
 from tests.serving import Raw, configured, serving, until
 
@@ -284,6 +286,44 @@ def test_tokens() -> None:
     asyncio.run(run())
 
 
+def test_the_right_token_is_accepted_however_many_wrong_ones_came_from_the_address() -> None:
+    async def run() -> None:
+        async with serving(**TOKENS) as server:
+            codes = []
+            for number in range(40):
+                offender = await Raw.connect(server)
+                codes.append((await offender.hello("eva" if number % 2 else "nobody", "wrong")).code)
+                await offender.close()
+            assert codes[:30] == ["unknown", "token"] * 15
+            assert set(codes[30:]) == {"too-many"}
+            await (await Raw.party(server, "eva", "right")).close()
+
+    asyncio.run(run())
+
+
+def test_wrong_tokens_that_come_at_once_are_limited_as_well() -> None:
+    """The hashes of earlier releases are slow: before the first one is checked, many others have come."""
+
+    async def run() -> None:
+        async with serving(tokens={"eva": PasswordHasher().hash("right")}) as server:
+            checked = []
+            check = credentials._is_right
+
+            def counting(expected: str, token: str) -> bool:
+                checked.append(token)
+                return check(expected, token)
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(credentials, "_is_right", counting)
+                attempts = [server.credentials.check("party", "eva", f"wrong {n}", "10.0.0.1") for n in range(300)]
+                refused = await asyncio.gather(*attempts, return_exceptions=True)
+            assert len(checked) == 30
+            assert {type(each) for each in refused} == {RefusedError}
+            await server.credentials.check("party", "eva", "right", "10.0.0.2")
+
+    asyncio.run(run())
+
+
 def test_wrong_tokens_are_limited_but_not_those_who_are_known() -> None:
     async def run() -> None:
         async with serving(**TOKENS, connections={"failures_per_minute": 2}) as server:
@@ -321,6 +361,20 @@ def test_reloading_takes_tokens_away() -> None:
             bystander.publish(1, x=1)
             assert (await bystander.until(control.Answer)).code == "not-advertised"
             await bystander.close()
+
+    asyncio.run(run())
+
+
+def test_reloading_changes_how_many_filters_a_party_may_hold() -> None:
+    async def run() -> None:
+        async with serving(filters_per_party=1) as server:
+            eva = await Raw.party(server, "eva")
+            assert (await eva.ask("subscribe", "x = 1")).code == ""
+            assert (await eva.ask("subscribe", "x = 2")).code == "limit"
+            assert server.reload(configured(filters_per_party=2)) == []
+            assert (await eva.ask("subscribe", "x = 2")).code == ""
+            assert (await eva.ask("subscribe", "x = 3")).code == "limit"
+            await eva.close()
 
     asyncio.run(run())
 

@@ -16,7 +16,7 @@ from palio.codec import frames
 from palio.link import wire
 from palio.link.frames import Accept, Close, Data, Open, Why
 from palio.model import Filter, Notification
-from palio.node import records
+from palio.node import quarantine, records
 from palio.node.loading import load
 from palio.routing.messages import Message, Stamp, Subscribe
 from palio.server.metrics import Metrics
@@ -229,7 +229,7 @@ def test_an_orphan_of_the_release_before_is_put_aside(tmp_path: Path, caplog: py
         caplog.clear()
         async with serving(**milan(tmp_path)) as server:
             assert server.storage is not None
-            assert (server.storage.put_aside, server.storage.quarantined) == (1, [])
+            assert (server.storage.quarantine.count, server.storage.quarantined) == (1, [])
 
     run(play())
     assert is_sound(tmp_path)
@@ -243,7 +243,7 @@ def test_a_server_starts_on_rows_that_it_cannot_read(tmp_path: Path) -> None:
     async def play() -> None:
         async with serving(**milan(tmp_path)) as server:
             assert server.storage is not None
-            assert server.storage.put_aside == 2
+            assert server.storage.quarantine.count == 2
             party = await Raw.party(server, "eva")
             await party.subscribe("x any")
             party.publish(1, x=1)
@@ -251,7 +251,7 @@ def test_a_server_starts_on_rows_that_it_cannot_read(tmp_path: Path) -> None:
 
     run(play())
     with Store.open(tmp_path / "milan.db", name="milan") as store:
-        aside = [records.decode_value(key)[1] for key, _ in store.records() if b"quarantine" in key]
+        aside = [each.key for each in quarantine.kept(store.records())]
     assert sorted(aside) == sorted(key for key, _ in rows)
 
 

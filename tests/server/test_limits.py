@@ -247,6 +247,9 @@ def test_a_peer_of_version_1_gets_what_it_can_take_and_the_rest_are_letters() ->
             id = "milan/{incarnation}/{sequence}".format(**found["letters"][0]["notifications"][0]["envelope"])
             told = await adam.query("explain", id=id, party="carl", seconds=0.5)
             assert [each["letter"] for each in told["servers"][0]["neighbours"]] == [found["letters"][0]["reason"]]
+            for wrong in ([1.0], [True], [[0]], [2], 0, {"0": 0}):
+                with pytest.raises(RefusedError, match="are not numbers of letters"):
+                    await adam.query("letters", link="rome", discard=wrong)
             assert await adam.query("letters", link="rome", discard=[0]) == {"discarded": [0]}
             left = await adam.query("letters", link="rome")
             assert [letter["letter"] for letter in left["letters"]] == [1]
@@ -277,17 +280,17 @@ def test_filters_for_a_peer_of_version_1_are_widened() -> None:
 class OldServer(Puppet):
     """A server of version 1 that is dialed; what it takes it says in its welcome."""
 
-    def __init__(self, limits: dict[str, int]) -> None:
+    def __init__(self, limits: dict[str, int], name: str = "rome") -> None:
         super().__init__(welcomes=False)
-        self.limits = limits
+        self.limits, self.name = limits, name
         self.peer = OldPeer(None, VERSION_1_LIMITS)  # type: ignore[arg-type]
         self.peer.say = lambda frame: self.say(frames.frame(frames.LINK, wire.encode(frame, 1)))  # type: ignore[method-assign]
 
     def _took(self, kind: int, content: bytes) -> None:
         super()._took(kind, content)
         if kind == control.KINDS[Hello]:
-            assert self.hellos[-1].versions == (2, 1)
-            self.say(control.encode(Welcome(1, "rome", 1, 64 << 20, self.limits)))
+            assert self.hellos[-1].versions == control.VERSIONS
+            self.say(control.encode(Welcome(1, self.name, 1, 64 << 20, self.limits)))
         elif kind == frames.LINK:
             frame = self.peer.read(content)
             if isinstance(frame, Open):
@@ -314,6 +317,17 @@ def test_a_peer_of_version_1_that_is_dialed_says_in_its_welcome_what_it_takes() 
                 told = replace(VERSION_1_LIMITS, constraints=3, literal_bytes=6, value_bytes=5, key_bytes=6)
                 assert milan.peers.limits_of("rome") == to_wire(told)  # also if it dials next time
                 assert milan.peers.limits_of("bari") == to_wire(VERSION_1_LIMITS)
+
+    run(play())
+
+
+def test_limits_of_a_server_that_is_there_instead_of_the_neighbour_do_not_count() -> None:
+    async def play() -> None:
+        bari = OldServer({"constraints": 3}, name="bari")
+        async with bari, serving(peers=[{"name": "rome", "url": bari.url}]) as milan:
+            await until(lambda: "rome" in milan.peers.reasons)
+            assert milan.peers.reasons["rome"] == "'bari' is there instead"
+            assert milan.peers.limits_of("rome") == to_wire(VERSION_1_LIMITS)
 
     run(play())
 
@@ -382,7 +396,7 @@ VERSION_1_NAMES = (
 def test_a_client_takes_from_a_server_of_version_1_whatever_the_protocol_allows() -> None:
     async def play() -> None:
         async with Puppet() as server, connect(server.url, name="eva") as client:
-            assert server.hellos[0].versions == (2, 1)
+            assert server.hellos[0].versions == control.VERSIONS
             events = client.subscribe("x any")
             subscribing = asyncio.ensure_future(events)
             await until(lambda: server.received[-1][0] == control.KINDS[control.Ask])

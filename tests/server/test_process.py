@@ -21,6 +21,8 @@ from palio.model import Notification
 from palio.server.config import Http
 from palio.server.credentials import hash_of
 from palio.server.http import HttpPort
+from tests.processes.shifted import VARIABLE as SHIFT
+from tests.processes.small_disk import VARIABLE as SMALL_DISK
 from tests.serving import DEADLINE, Raw, configured, serving, until
 
 
@@ -46,10 +48,16 @@ class Running:
 
 
 @asynccontextmanager
-async def running(path: Path) -> AsyncIterator[Running]:
+async def running(path: Path, shifted: int = 0, disk: int = 0) -> AsyncIterator[Running]:
+    """A server as a process; its clock may be off by some seconds, or its disk may have so many bytes."""
+    module, changes = "palio", {}
+    if shifted:
+        module, changes = "tests.processes.shifted", {SHIFT: str(shifted)}
+    elif disk:
+        module, changes = "tests.processes.small_disk", {SMALL_DISK: str(disk)}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "palio", "serve", "--config", str(path), "--json",
-        stderr=asyncio.subprocess.PIPE, env={**os.environ, "PALIO_PORT": "0"},
+        sys.executable, "-m", module, "serve", "--config", str(path), "--json",
+        stderr=asyncio.subprocess.PIPE, env={**os.environ, "PALIO_PORT": "0", **changes},
     )  # fmt: skip
     try:
         yield Running(process)
@@ -187,8 +195,7 @@ def test_parties_over_tls(certificates: dict[str, Any]) -> None:
             assert (await party.until(Notification))["x"] == BIG
             plain = await Raw.connect(server)
             plain.send(control.encode(control.Hello((1,), "party", "adam")))
-            assert await plain.reader.read() == b""
-            await plain.close()
+            assert await plain.goodbye() == "tls"
             with pytest.raises(ssl.SSLError):
                 await Raw.connect(server, ssl.create_default_context())
             assert await party.is_served()

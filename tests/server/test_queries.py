@@ -139,15 +139,16 @@ def test_a_neighbour_that_cannot_be_reached_is_named() -> None:
         ("network", {"seconds": 1000}, "up to 10"),
         ("network", {"seconds": True}, "seconds: True is no number"),
         ("network", {"seconds": "2"}, "seconds: '2' is no number"),
-        ("link", {}, "'action' is add"),
-        ("link", {"action": "add", "name": "rome"}, "was not removed here; to open a link to it, say its url"),
+        ("link", {}, "'action' must be add"),
+        ("link", {"action": "add", "name": "rome"}, "was not removed here. To open a link to it, give its url"),
         ("link", {"action": "add", "name": "rome", "url": "http://x"}, "palio://host:port"),
+        ("link", {"action": "add", "name": "rome", "url": "palio://[::1:7400"}, "palio://host:port"),
         ("link", {"action": "add", "name": "milan", "url": "palio://127.0.0.1:1"}, "this server itself"),
         ("link", {"action": "add", "name": "r", "url": "palio://127.0.0.1:1", "role": "master"}, "there is no master"),
-        ("link", {"action": "add", "name": "r", "url": "palio://127.0.0.1:1", "role": "gateway"}, "gateways have to"),
+        ("link", {"action": "add", "name": "r", "url": "palio://127.0.0.1:1", "role": "gateway"}, "a gateway must"),
         ("link", {"action": "add", "name": "r", "url": "palio://127.0.0.1:1", "colour": 1}, "unknown field `colour`"),
-        ("link", {"action": "remove", "name": "rome"}, "'rome' is no neighbour of milan; neighbours are none"),
-        ("link", {"action": "remove", "name": 7}, "'action' is add"),
+        ("link", {"action": "remove", "name": "rome"}, "'rome' is not a neighbour of milan; neighbours: none"),
+        ("link", {"action": "remove", "name": 7}, "'action' must be add"),
     ],
 )
 def test_what_makes_no_sense_is_refused_and_harms_nobody(subject: str, arguments: dict[str, Any], problem: str) -> None:
@@ -186,7 +187,20 @@ def test_questions_of_one_connection_are_bounded() -> None:
 
 @pytest.mark.parametrize(
     "document",
-    [{}, {"servers": 1, "silent": {}, "left_out": 0}, {"servers": [], "silent": [], "left_out": "many"}],
+    [
+        {},
+        {"servers": 1, "silent": {}, "left_out": 0},
+        {"servers": [], "silent": [], "left_out": "many"},
+        {"servers": [], "silent": {}, "left_out": 1 << 63},
+        {"servers": [], "silent": {}, "left_out": -1},
+        {"servers": [{}], "silent": {}, "left_out": 0},
+        {"servers": [{"server": ["x"]}], "silent": {}, "left_out": 0},
+        {
+            "servers": [{"server": "x", "uptime_seconds": 1, "counts": {}, "links": [{}]}],
+            "silent": {},
+            "left_out": 0,
+        },
+    ],
     ids=str,
 )
 def test_an_answer_that_is_none_harms_nobody(document: dict[str, Any]) -> None:
@@ -248,7 +262,7 @@ def test_links_are_added_and_removed_while_servers_run() -> None:
             assert (link["name"], link["state"], link["known_from"], link["url"]) == ("rome", "up", "command", url)
             milan.reload(configured())  # what was added stays
             assert "rome" in milan.driver.node.links.peers
-            with pytest.raises(RefusedError, match="a neighbour already, in another way"):
+            with pytest.raises(RefusedError, match="a neighbour already, with other settings"):
                 await client.query("link", action="add", name="rome", url="palio://127.0.0.1:1")
             removed = await client.query("link", action="remove", name="rome")
             assert removed["remark"] == ""
@@ -264,7 +278,9 @@ def test_a_link_of_the_file_is_back_when_that_is_read_again() -> None:
             peers = [{"name": "rome", "url": f"palio://127.0.0.1:{rome.port}"}]
             async with serving(peers=peers) as milan, client_of(milan) as client:
                 await until(lambda: "rome" in milan.driver.node.links.peers)
-                assert "comes back when" in (await client.query("link", action="remove", name="rome"))["remark"]
+                assert (
+                    "comes back with a reload" in (await client.query("link", action="remove", name="rome"))["remark"]
+                )
                 await until(lambda: "rome" not in milan.driver.node.links.peers)
                 milan.reload(configured(peers=peers))
                 await until(lambda: "rome" in milan.driver.node.links.peers)

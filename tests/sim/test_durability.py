@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 from palio.errors import FileFormatError, InternalError
@@ -338,3 +339,15 @@ def test_a_history_with_logs_is_made_small(monkeypatch: pytest.MonkeyPatch) -> N
     assert run(small).violations
     assert len(small.steps) < 12
     assert small.logs is not None
+
+
+def test_no_delivery_is_lost_unsaid_if_two_records_are_damaged_in_turn() -> None:
+    """A mark and the cursor of a party were, and it lost its first delivery."""
+    history = SUITES["durability"].generate(2, "hs", "disks", 60)
+    first, second = [place for place, step in enumerate(history.steps) if step.do == "spoil"][:2]
+    steps = [*history.steps[: second + 12], history.steps[-1]]
+    assert history.steps[-1].do == "settle"
+    for nth in [(one, two) for one in range(1, 16) for two in range(1, 16)]:
+        for place, number in zip((first, second), nth, strict=True):
+            steps[place] = msgspec.structs.replace(steps[place], nth=number)
+        assert run(msgspec.structs.replace(history, steps=tuple(steps))).violations == (), nth

@@ -152,13 +152,22 @@ def test_two_sweeps_in_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("file", [results_file, trace_file])
-def test_a_full_disk(tmp_path: Path, file: Any) -> None:
+def test_a_full_disk(tmp_path: Path, file: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file of one run appears as a link to a device on which every write fails for lack of room."""
     runs = [Run("tiny", setting, 0) for setting in TINY]
     order = Order(NETWORK, str(tmp_path), longest_trace=1_000_000)
-    path = file(tmp_path, runs[1])
-    path.parent.mkdir(parents=True)
-    path.with_name(f".{path.name}.{os.getpid()}").symlink_to("/dev/full")
-    first, full, last = play_all(order, runs)
+    unfinished_file = file(tmp_path, runs[1]).with_name(f".{file(tmp_path, runs[1]).name}.{os.getpid()}")
+    open_file = os.open
+
+    def open_on_a_full_disk(path: Any, *options: Any, **more: Any) -> int:
+        if path == unfinished_file:
+            unfinished_file.symlink_to("/dev/full")
+            return open_file("/dev/full", os.O_WRONLY)
+        return open_file(path, *options, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", open_on_a_full_disk)
+        first, full, last = play_all(order, runs)
     assert (first.problem, last.problem) == (None, None)
     assert full.run == runs[1].name
     assert "No space left on device" in str(full.problem)

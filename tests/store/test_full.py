@@ -119,6 +119,25 @@ def test_room_is_told_before_it_is_too_late(tmp_path: Path) -> None:
         assert not store.has_room()
 
 
+def test_pages_that_are_free_again_count_as_room_on_a_disk_that_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "rome.db"
+    with Store.open(path, name="rome", settings=StoreSettings(reserve_bytes=0)) as store:
+        for position in range(100):
+            store.commit([Batch(entries=[(position, b"e" * 50_000)])])
+        assert store.reusable < 100_000
+        store.commit([Batch(trim=100)])
+        while store.tidy():
+            pass
+        reusable, free = store.reusable, 12_345
+        assert reusable > 4_000_000
+        monkeypatch.setattr(Store, "free", free)
+        for reserve, has_room in [(free + reusable - 1, True), (free + reusable, True), (free + reusable + 1, False)]:
+            store.settings = StoreSettings(reserve_bytes=reserve)
+            assert store.has_room() is has_room
+
+
 def test_trimmed_space_is_used_again_and_given_back(tmp_path: Path) -> None:
     with Store.open(tmp_path / "rome.db", name="rome") as store:
         entry = os.urandom(200_000)

@@ -5,12 +5,13 @@ Everything that an archive changes goes through :class:`Disk`, so that tests can
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 from palio.archive.errors import ArchiveBusyError, ArchiveError
 
@@ -25,7 +26,8 @@ class Disk:
 
     def create(self, name: str, fill: Callable[[BinaryIO], None]) -> None:
         """A new file, whatever was there before, whose content is on disk; its name may not be yet."""
-        with (self.folder / name).open("wb") as file:
+        self.remove(name)  # perhaps a link to elsewhere
+        with _open_own(self.folder / name, os.O_WRONLY | os.O_EXCL, "wb") as file:
             fill(file)
             file.flush()
             os.fsync(file.fileno())
@@ -40,8 +42,10 @@ class Disk:
             (self.folder / name).unlink()
 
     def make_folder(self, name: str) -> None:
-        """A folder below, which lasts."""
-        (self.folder / name).mkdir(parents=True, exist_ok=True)
+        """A folder below, which lasts, and which only its owner may enter if it is new."""
+        folder = self.folder / name
+        for each in (*reversed(folder.parents), folder):
+            each.mkdir(mode=0o700, exist_ok=True)
         self.sync("")
 
     def remove_folder(self, name: str) -> None:
@@ -123,12 +127,23 @@ class Disk:
     @contextmanager
     def lock(self, name: str, what: str) -> Iterator[None]:
         """Only one process does this at a time; another one is refused at once."""
-        with (self.folder / name).open("ab") as file:
+        with _open_own(self.folder / name, os.O_RDWR | os.O_NONBLOCK, "r+b") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ArchiveBusyError(f"{self.folder}: another process {what}; wait for it, or stop it") from None
             yield
+
+
+def _open_own(path: Path, flags: int, mode: Literal["wb", "r+b"]) -> BinaryIO:
+    """A file that is made if it is not there, and that only its owner may read; never what a link points to."""
+    try:
+        file = os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ArchiveError(f"{path} is a link; remove it, and see who has made it") from error
+        raise
+    return os.fdopen(file, mode)
 
 
 def _write(file: BinaryIO, content: bytes) -> None:

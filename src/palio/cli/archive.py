@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from palio.cli.figures import amount, size
-from palio.errors import PalioError
+from palio.cli.output import echo, json_text
+from palio.errors import PalioError, printable
 
 if TYPE_CHECKING:  # the help must not wait for pyarrow
     from palio.archive.process import Happening
@@ -46,7 +47,7 @@ def _errors_in_a_line() -> Iterator[None]:
     except PalioError as error:
         raise _UnusableError(str(error).partition("\n")[0]) from error
     except OSError as error:
-        raise _UnusableError(str(error)) from error
+        raise _UnusableError(printable(str(error))) from error
 
 
 @click.group()
@@ -95,9 +96,7 @@ def run(*, store: Path, folder: Path, once: bool, as_json: bool, **options: floa
 
 
 def _tell_json(happening: Happening) -> None:
-    import msgspec
-
-    click.echo(msgspec.json.encode(happening).decode())
+    click.echo(json_text(happening))
 
 
 def _tell(happening: Happening) -> None:
@@ -108,7 +107,7 @@ def _tell(happening: Happening) -> None:
     elif removed is not None:
         click.echo(f"removed {removed.rows:,} old notifications ({size(removed.bytes)})")
     else:
-        click.echo(happening.problem or happening.kind, err=bool(happening.problem))
+        echo(happening.problem or happening.kind, err=bool(happening.problem))
 
 
 # -- compact, show -----------------------------------------------------------------------------------------------------
@@ -121,15 +120,13 @@ def _tell(happening: Happening) -> None:
 def compact(*, folder: Path, grace_seconds: float, as_json: bool) -> None:
     """Make large files of small ones, day by day; also while the archive is written and read."""
     with _errors_in_a_line():
-        import msgspec
-
         from palio.archive.compaction import compact as compact_folder
         from palio.archive.disk import Disk
         from palio.archive.settings import ArchiveSettings
 
         done = compact_folder(Disk(folder), ArchiveSettings(grace_seconds=grace_seconds))
     if as_json:
-        click.echo(msgspec.json.encode(done).decode())
+        click.echo(json_text(done))
         return
     click.echo(f"{done.files_before:,} files have become {done.files_after:,}")
     if done.swept:
@@ -156,9 +153,7 @@ def show(*, folder: Path, with_files: bool, as_json: bool) -> None:
 
         told = summary(folder)
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.encode(told).decode())
+        click.echo(json_text(told))
     else:
         _print_summary(told)
     if not told.is_whole:
@@ -166,9 +161,9 @@ def show(*, folder: Path, with_files: bool, as_json: bool) -> None:
 
 
 def _print_summary(told: Summary) -> None:
-    click.echo(f"archive of {told.server}, up to position {told.next:,} of incarnation {told.incarnation}")
+    echo(f"archive of {told.server}, up to position {told.next:,} of incarnation {told.incarnation}")
     click.echo(f"{amount(told.rows)} notifications in {told.files:,} files ({size(told.bytes)})")
     for day in told.days:
         click.echo(f"  {day.day}  {amount(day.rows):>8} notifications  {day.files:>6,} files  {size(day.bytes):>8}")
     for problem in told.problems:
-        click.echo(problem, err=True)
+        echo(problem, err=True)

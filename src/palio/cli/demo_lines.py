@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-import msgspec
 
 from palio.cli import json_lines
+from palio.cli.output import json_text
 from palio.client.subscriptions import read_wanted
 from palio.demo.happenings import Back, Delivery, Died, Ended, Happening, Reader, Site, Started
 from palio.model import Notification, Operator, Pattern
@@ -33,7 +33,7 @@ def json_line(happening: Happening) -> str:
     >>> json_line(Died("rome", "killed by SIGKILL"))
     '{"event":"died","server":"rome","reason":"killed by SIGKILL"}'
     """
-    return msgspec.json.encode({"event": type(happening).__name__.lower(), **_fields(happening)}).decode()
+    return json_text({"event": type(happening).__name__.lower(), **_fields(happening)})
 
 
 def _fields(happening: Happening) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from palio.errors import CallerError
+from palio.errors import CallerError, printable
 from palio.model import Envelope, Notification, Value
 from palio.model.syntax.printer import print_literal
 
@@ -64,18 +64,7 @@ def _part(found: re.Match[str]) -> Part:
 
 
 def _shown(value: Value) -> str:
-    return _printable(value) if isinstance(value, str) else print_literal(value)
-
-
-def _printable(text: str) -> str:
-    r"""Strings as they are, but for what would end the line or speak to the terminal.
-
-    >>> print(_printable("a\x1b[1mb"))
-    a\x1b[1mb
-    """
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    return printable(value) if isinstance(value, str) else print_literal(value)
 
 
 def _of_envelope(show: Callable[[Envelope], str]) -> Part:
@@ -88,16 +77,16 @@ def _of_delivery(show: Callable[[SyncDelivery], str]) -> Part:
 
 def _payload(notification: Notification, _: object) -> str:
     payload = notification.payload
-    return _printable(payload.data.decode(errors="backslashreplace")) if payload is not None else ""
+    return printable(payload.data.decode(errors="backslashreplace")) if payload is not None else ""
 
 
 _BESIDE: dict[str, Part] = {
     "@all": lambda notification, _: str(notification),
     "@cursor": _of_delivery(lambda delivery: str(delivery.cursor)),
-    "@id": _of_envelope(lambda envelope: str(envelope.id)),
+    "@id": _of_envelope(lambda envelope: printable(str(envelope.id))),
     "@number": _of_delivery(lambda delivery: str(delivery.number)),
     "@payload": _payload,
-    "@publisher": _of_envelope(lambda envelope: _printable(envelope.publisher)),
+    "@publisher": _of_envelope(lambda envelope: printable(envelope.publisher)),
     "@repeated": _of_delivery(lambda delivery: "repeated" if delivery.is_repeated else ""),
     "@time": _of_envelope(lambda envelope: print_literal(envelope.published)),
 }

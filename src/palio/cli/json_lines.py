@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from palio import codec
+from palio.cli.output import json_text
 from palio.errors import DecodeError
 from palio.model import Notification
 
@@ -32,7 +33,7 @@ def write(element: Notification | tuple[Notification, ...], delivery: SyncDelive
             "cursor": str(delivery.cursor),
             "repeated": delivery.is_repeated,
         }
-    return msgspec.json.encode(written).decode()
+    return json_text(written)
 
 
 def form(element: Notification | tuple[Notification, ...]) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import msgspec
 
 from palio.cli.lab_play import play
+from palio.cli.output import echo, json_text
 from palio.cli.spark_session import check_master, errors_in_a_line, running
 
 if TYPE_CHECKING:  # the help must not wait for Spark
@@ -176,7 +176,7 @@ def report(asked: _Asked, out: str, as_json: bool) -> None:
 
 
 def _print_json(document: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    click.echo(json_text(document, indent=2))
 
 
 def _wanted(asked: _Asked, longest_trace: int = 0) -> tuple[list[Study], Sweep]:
@@ -229,7 +229,7 @@ def _sweeping(master: str, sweep: Sweep) -> Iterator[tuple[SparkSession, Swept]]
 
             swept = sweep.run(spark, show)
         for outcome in swept.failed:
-            click.echo(f"failed: {outcome.run}: {outcome.problem}", err=True)
+            echo(f"failed: {outcome.run}: {outcome.problem}", err=True)
         yield spark, swept
 
 

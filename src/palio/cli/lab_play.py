@@ -8,8 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
+from palio.cli.output import json_text
 from palio.cli.spark_session import errors_in_a_line
 
 if TYPE_CHECKING:  # the help must not wait for Arrow
@@ -54,7 +54,7 @@ def play(  # noqa: PLR0913, PLR0917 (as many as options)
         kept = None if trace is None else TraceFile(trace, file.name, _ENDLESS)
         figures = played(scenario, seed, kept).figures()
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(figures), indent=2))
+        click.echo(json_text(figures, indent=2))
         return
     for name, value in figures.items():
         click.echo(f"{name:20}{value:16,.2f}")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from palio.cli.party import Party, connected, party_options
+from palio.cli.output import echo, json_text
+from palio.cli.party import Party, observing, party_options
 
 if TYPE_CHECKING:  # the help must not wait for the client
     from palio.client import DeadLetters, Letter
@@ -16,6 +17,9 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="Print it as JSON."
 _ALL = click.option("--all", "take_all", is_flag=True, help="All of them.")
 _LINK = click.option(
     "--link", "peer", metavar="PEER", help="Those of the server's link to this peer; you have to be an admin."
+)
+_OF = click.option(
+    "--party", "other", metavar="NAME", help="Those of another party than --name; you have to be an admin."
 )
 _NUMBERS = click.argument("numbers", nargs=-1, type=click.IntRange(0), metavar="[NUMBER]...")
 
@@ -30,24 +34,24 @@ def letters() -> None:
 
 @letters.command("list", epilog="Example:  palio letters list --name eva;  palio letters list --link rome")
 @party_options()
+@_OF
 @_LINK
 @_JSON
-def list_letters(*, party: Party, peer: str | None, as_json: bool) -> None:
+def list_letters(*, party: Party, other: str | None, peer: str | None, as_json: bool) -> None:
     """Print what the party has rejected, or was sent too often in vain, and why.
 
-    A client of that party that is connected at the moment is disconnected by this.
+    A client of that party that is connected at the moment stays connected.
     """
     if peer is not None:
         _list_of_link(party, peer, as_json=as_json)
         return
-    _check_name(party)
-    with connected(party) as client:
-        found = client.letters()
+    if other is None:
+        _check_name(party)
+    with observing(party) as client:
+        found = client.letters(other)
     if as_json:
-        import msgspec
-
         document = {"letters": [_form(each) for each in found.letters], "forgotten": found.forgotten}
-        click.echo(msgspec.json.encode(document))
+        click.echo(json_text(document))
     else:
         _print(found)
 
@@ -60,7 +64,7 @@ def list_letters(*, party: Party, peer: str | None, as_json: bool) -> None:
 def requeue(**given: Any) -> None:
     """Deliver dead letters again, by their numbers.
 
-    A client of that party that is connected at the moment is disconnected by this.
+    A client of that party that is connected at the moment stays connected.
     """
     _do("requeued", **given)
 
@@ -74,7 +78,7 @@ def requeue(**given: Any) -> None:
 def discard(*, party: Party, peer: str | None, **given: Any) -> None:
     """Forget dead letters, by their numbers.
 
-    A client of that party that is connected at the moment is disconnected by this.
+    A client of that party that is connected at the moment stays connected.
     """
     if peer is not None:
         _discard_of_link(party, peer, **given)
@@ -85,7 +89,9 @@ def discard(*, party: Party, peer: str | None, **given: Any) -> None:
 
 def _check_name(party: Party) -> None:
     if party.name is None:
-        raise click.UsageError("Missing option '--name': whose dead letters, or '--link': those of which link.")
+        raise click.UsageError(
+            "Missing option '--name': whose dead letters, '--party', or '--link': those of which link."
+        )
 
 
 def _do(
@@ -93,7 +99,7 @@ def _do(
 ) -> None:
     """Do something with some dead letters, and tell with which."""
     _check_choice(numbers, take_all=take_all)
-    with connected(party) as client:
+    with observing(party) as client:
         chosen = [each.number for each in client.letters().letters] if take_all else list(numbers)
         if chosen:
             (client.requeue if done == "requeued" else client.discard)(chosen)
@@ -102,7 +108,7 @@ def _do(
 
 def _discard_of_link(party: Party, peer: str, *, numbers: tuple[int, ...], take_all: bool, as_json: bool) -> None:
     _check_choice(numbers, take_all=take_all)
-    with connected(party) as client:
+    with observing(party) as client:
         chosen = [each["letter"] for each in _of_link(client, peer)["letters"]] if take_all else list(numbers)
         client.query("letters", link=peer, discard=chosen)
     _tell("discarded", chosen, as_json=as_json)
@@ -115,9 +121,7 @@ def _check_choice(numbers: tuple[int, ...], *, take_all: bool) -> None:
 
 def _tell(done: str, chosen: list[int], *, as_json: bool) -> None:
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.encode({done: chosen}))
+        click.echo(json_text({done: chosen}))
     else:
         click.echo(f"{done}: {', '.join(map(str, chosen)) or 'none'}", err=True)
 
@@ -127,12 +131,10 @@ def _of_link(client: SyncClient, peer: str) -> dict[str, Any]:
 
 
 def _list_of_link(party: Party, peer: str, *, as_json: bool) -> None:
-    with connected(party) as client:
+    with observing(party) as client:
         found = _of_link(client, peer)
     if as_json:
-        import msgspec
-
-        click.echo(msgspec.json.encode(found))
+        click.echo(json_text(found))
         return
     from palio.model.syntax.printer import print_literal
 
@@ -140,7 +142,7 @@ def _list_of_link(party: Party, peer: str, *, as_json: bool) -> None:
         (form,) = letter["notifications"]
         envelope = form["envelope"]
         id = f"{envelope['origin']}/{envelope['incarnation']}/{envelope['sequence']}"
-        click.echo(f"{letter['letter']}  {letter['time']}  {id}  {print_literal(letter['reason'])}")
+        echo(f"{letter['letter']}  {letter['time']}  {id}  {print_literal(letter['reason'])}")
     if found["left_out"]:
         click.echo(f"and {found['left_out']:,} more; discard some of these to see them", err=True)
     if found["forgotten"]:
@@ -165,6 +167,6 @@ def _print(found: DeadLetters) -> None:
     for letter in found.letters:
         content = "  then  ".join(map(str, letter.notifications))
         head = f"{letter.number}  {print_literal(letter.time)}  delivery {letter.delivery}"
-        click.echo(f"{head}  {print_literal(letter.reason)}  {content}")
+        echo(f"{head}  {print_literal(letter.reason)}  {content}")
     if found.forgotten:
         click.echo(f"and {found.forgotten:,} more, which the server did not keep", err=True)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from palio import __version__
+from palio.cli.output import JSON_ERRORS, make_printable, run_with_json_errors, wants_json
 
 _COMMANDS = {
     "advertise": "palio.cli.advertise:advertise",
@@ -33,6 +37,32 @@ _COMMANDS = {
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are needed."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command; with ``--json`` its errors are JSON, too."""
+        arguments = list(sys.argv[1:] if args is None else args)
+        if standalone_mode and wants_json(arguments):
+            run_with_json_errors(self, arguments, prog_name=prog_name, complete_var=complete_var, **extra)
+        return super().main(arguments, prog_name, complete_var, standalone_mode, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command that was chosen; its errors are fit for terminals."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            make_printable(error)
+            raise
+        except (KeyboardInterrupt, EOFError) as error:
+            if ctx.obj is JSON_ERRORS:  # click would print an empty line
+                raise click.Abort from error
+            raise
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """The names of the commands, sorted."""

@@ -7,11 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-import msgspec.json
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+from palio.cli.output import json_text
+from palio.errors import printable
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,9 @@ class Summary:
     seconds: Seconds
     places: Places
 
-    def to_json(self) -> bytes:
+    def to_json(self) -> str:
         """One object, with the names of the fields as they are here."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+        return json_text(self, indent=2)
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,9 @@ class StreamSummary:
     seconds: float
     places: Places
 
-    def to_json(self) -> bytes:
+    def to_json(self) -> str:
         """One object, with the names of the fields as they are here."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+        return json_text(self, indent=2)
 
 
 def show(summary: Summary | StreamSummary, console: Console | None = None) -> None:
@@ -191,6 +193,11 @@ def _joined(parts: Iterable[str]) -> str:
 
 def _plain(text: str) -> Text:
     """Text from files as it may be shown: nothing in it may steer the terminal."""
+    return Text(printable(text))
+
+
+def _source(text: str) -> Text:
+    """The same below which a mark stands: each character keeps its place."""
     return Text("".join(each if each.isprintable() else " " for each in text))
 
 
@@ -227,7 +234,7 @@ def _reject(reject: Reject) -> Text:
     if reject.text is not None and reject.line is not None and reject.column is not None:
         source = reject.text.split("\n")[reject.line - 1]
         if len(source) <= _SOURCE_CHARACTERS:
-            told.append("\n  ").append_text(_plain(source)).append("\n  " + " " * (reject.column - 1) + "^")
+            told.append("\n  ").append_text(_source(source)).append("\n  " + " " * (reject.column - 1) + "^")
     return told
 
 
@@ -258,4 +265,4 @@ def _places(places: Places) -> Text:
         lines.append(f"Unreadable events are in {places.unreadable_events}")
     if places.skipped:
         lines.append(f"What was skipped is in {places.skipped}")
-    return Text("\n" + "\n".join(lines))
+    return Text("\n" + "\n".join(map(printable, lines)))

@@ -10,7 +10,9 @@ import click
 
 from palio.cli.figures import amount, duration, size
 from palio.cli.net_explain import explain
-from palio.cli.party import Party, connected, party_options
+from palio.cli.output import echo
+from palio.cli.party import Party, observing, party_options
+from palio.errors import printable_document
 
 if TYPE_CHECKING:  # the help must not wait for the client
     from rich.table import Table
@@ -18,6 +20,8 @@ if TYPE_CHECKING:  # the help must not wait for the client
     from palio.client.sync import SyncClient
 
 _LOOK_SECONDS = 0.05
+_MOST_LOGS = 20
+"""Durable parties that are shown: those for which most waits."""
 _WAIT = click.option(
     "--seconds", type=click.FloatRange(0, 10, min_open=True), default=2.0, show_default=True,
     help="How long to wait for the answers of servers.",
@@ -45,7 +49,7 @@ def status(*, party: Party, seconds: float, as_json: bool) -> None:
 
     Ends with 1 if some server did not answer.
     """
-    with connected(party) as client:
+    with observing(party) as client:
         found = client.query("network", seconds=seconds)
     if as_json:
         click.echo(json.dumps(found))
@@ -55,14 +59,18 @@ def status(*, party: Party, seconds: float, as_json: bool) -> None:
         raise SystemExit(1)
 
 
-def _print_network(found: dict[str, Any]) -> None:
+def _print_network(document: dict[str, Any]) -> None:
     from rich.console import Console
 
+    found = printable_document(document)
     console = Console(highlight=False)
     console.print(_servers(found["servers"]))
     links = _links(found["servers"])
     if links:
         console.print(_table_of_links(links))
+    logs = [(server["server"], log) for server in found["servers"] for log in server.get("durable", ())]
+    if logs:
+        console.print(_table_of_logs(logs))
     for each in links:
         if each["reason"]:
             console.print(f"{' - '.join(each['ends'])} is {each['state']}: {each['reason']}", style="red", markup=False)
@@ -139,6 +147,23 @@ def _table_of_links(links: list[dict[str, Any]]) -> Table:
     return table
 
 
+def _table_of_logs(logs: list[tuple[str, dict[str, Any]]]) -> Table:
+    """Durable parties, those first for which most waits."""
+    from rich.text import Text
+
+    table = _table("durable party", "server", "", numbers=("waiting", "bytes", "oldest", "letters", "lost"))
+    ranked = sorted(logs, key=lambda each: (-each[1]["waiting"], each[1]["name"]))
+    for server, log in ranked[:_MOST_LOGS]:
+        table.add_row(
+            Text(log["name"]), Text(server), "" if log["connected"] else "away", amount(log["waiting"]),
+            size(log["waiting_bytes"]), duration(log.get("oldest_seconds", 0)), amount(log["letters"]),
+            amount(log["dropped"] + log["expired"]),
+        )  # fmt: skip
+    if len(ranked) > _MOST_LOGS:
+        table.caption = f"and {len(ranked) - _MOST_LOGS:,} more; --json has them"
+    return table
+
+
 # -- links -------------------------------------------------------------------------------------------------------------
 
 
@@ -179,7 +204,7 @@ def add(  # noqa: PLR0913 (one for each option)
     Ends with 1 if the link is not up in time; the server goes on trying.
     """
     given = {"name": neighbour, "url": url, "role": role, "latency": latency, "token": link_token}
-    with connected(party) as client:
+    with observing(party) as client:
         done = client.query("link", action="add", **given)
         standing = _wait_for(client, neighbour, wait)
     is_up = standing["state"] == "up"
@@ -188,7 +213,8 @@ def add(  # noqa: PLR0913 (one for each option)
     else:
         why = f": {standing['reason']}" if standing["reason"] else ""
         state = "is up" if is_up else f"is not up yet ({standing['state']}{why}); the server goes on trying"
-        click.echo(f"the link to {neighbour} {state}\n{done['remark']}")
+        echo(f"the link to {neighbour} {state}")
+        echo(done["remark"])
     if not is_up:
         raise SystemExit(1)
 
@@ -212,9 +238,9 @@ def _wait_for(client: SyncClient, neighbour: str, seconds: float) -> dict[str, A
 @_JSON
 def remove(*, neighbour: str, party: Party, as_json: bool) -> None:
     """End the link to the server NAME."""
-    with connected(party) as client:
+    with observing(party) as client:
         done = client.query("link", action="remove", name=neighbour)
     if as_json:
         click.echo(json.dumps(done))
     else:
-        click.echo(f"{neighbour} is no neighbour any more" + (f"; {done['remark']}" if done["remark"] else ""))
+        echo(f"{neighbour} is no neighbour any more" + (f"; {done['remark']}" if done["remark"] else ""))

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from palio.cli.party import Party, connected, party_options
+from palio.cli.party import Party, observing, party_options
+from palio.errors import printable_document
 
 _MOST_SHOWN = 20
 """Parties that are named below a server."""
@@ -40,7 +41,7 @@ def explain(  # noqa: PLR0913 (one for each option)
     if (notification is None) is (last_of is None):
         raise click.UsageError("give an ID, or --last-of and the name of a party")
     arguments = {"id": notification, "last_of": last_of, "party": whom, "seconds": seconds}
-    with connected(party) as client:
+    with observing(party) as client:
         found = client.query("explain", **{name: given for name, given in arguments.items() if given is not None})
     if as_json:
         click.echo(json.dumps(found))
@@ -50,10 +51,11 @@ def explain(  # noqa: PLR0913 (one for each option)
         raise SystemExit(1)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(document: dict[str, Any]) -> None:
     from rich.console import Console
     from rich.text import Text
 
+    found = {**printable_document(document), "notification": document["notification"]}
     console = Console(highlight=False, soft_wrap=True)
     accounts = {each["server"]: each for each in found["servers"] if each["came"]}
     if accounts:

@@ -10,7 +10,11 @@ from pathlib import Path
 
 import click
 
-from palio.errors import PalioError
+from palio.cli.output import echo
+from palio.errors import PalioError, printable
+
+_MOST_NAME = 1_024
+"""Bytes of the name of a party."""
 
 
 class _UnusableError(click.ClickException):
@@ -52,8 +56,7 @@ def serve(*, path: Path, check_config: bool, as_json: bool) -> None:
         if not check_config:
             process.serve(path, logs_json=as_json)
             return
-        config = configuration.load_config(path, os.environ)
-        process.check(config)
+        config = configuration.load_config(path, os.environ, process.check)
     except PalioError as error:
         raise _UnusableError(str(error).partition("\n")[0]) from error
     except OSError as error:
@@ -61,7 +64,7 @@ def serve(*, path: Path, check_config: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(configuration.document(config), indent=2))
     else:
-        click.echo(f"{path} can be used: server {config.server}, {config.architecture}, {config.host}:{config.port}")
+        echo(f"{path} can be used: server {config.server}, {config.architecture}, {config.host}:{config.port}")
 
 
 @click.command(epilog="Example:  palio token eva")
@@ -70,6 +73,10 @@ def serve(*, path: Path, check_config: bool, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def token(*, name: str, is_server: bool, as_json: bool) -> None:
     """Make a token for a party or a server: the token itself, and what the configuration needs to know of it."""
+    if not name.strip():
+        raise click.BadParameter("the name of the party or server is empty", param_hint="NAME")
+    if len(name.encode("utf-8", "replace")) > _MOST_NAME:
+        raise click.BadParameter(f"names have at most {_MOST_NAME:,} bytes", param_hint="NAME")
     with importing_server("palio token"):
         from palio.server.credentials import hash_of, new_token
     made = new_token()
@@ -78,5 +85,5 @@ def token(*, name: str, is_server: bool, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"name": name, "table": table, "token": made, "hash": hashed}))
         return
-    click.echo(f"token, for {name} alone; it is shown only now:\n  {made}\n")
+    click.echo(f"token, for {printable(name)} alone; it is shown only now:\n  {made}\n")
     click.echo(f"for the configuration of the server:\n  [{table}]\n  {json.dumps(name)} = {json.dumps(hashed)}")

@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import msgspec.json
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from palio.cli.output import json_text
+from palio.errors import printable
 from palio.sim.check import Progress as Tell
 from palio.sim.check import Report, Sums
 from palio.sim.planted import Catch
@@ -134,7 +135,8 @@ def tell(story: Story) -> None:
     """Print a run step by step, for people."""
     console = Console(highlight=False)
     history, outcome = story.history, story.outcome
-    console.print(Text(f"{history.architecture}, servers {', '.join(history.servers)}, seed {history.seed}"))
+    about = f"{history.architecture}, servers {', '.join(history.servers)}, seed {history.seed}"
+    console.print(Text(printable(about)))
     for scene in story.scenes:
         _tell_scene(console, scene)
     if not outcome.violations:
@@ -142,16 +144,16 @@ def tell(story: Story) -> None:
         return
     console.print(Text(f"\nViolated, as found at step {outcome.step}:", style="bold red"))
     for each in outcome.violations[:_MOST_TOLD]:
-        console.print(Text(f"  {each}", style="red"), soft_wrap=True)
+        console.print(Text(f"  {printable(each)}", style="red"), soft_wrap=True)
     if len(outcome.violations) > _MOST_TOLD:
         console.print(f"  and {len(outcome.violations) - _MOST_TOLD} more; --json has all")
 
 
 def _tell_scene(console: Console, scene: Scene) -> None:
-    line = Text.assemble((f"{scene.number:>4} ", "bold"), (f"at {scene.time}  ", "dim"), scene.step)
+    line = Text.assemble((f"{scene.number:>4} ", "bold"), (f"at {scene.time}  ", "dim"), printable(scene.step))
     console.print(line, soft_wrap=True)
     for each in scene.followed:
-        console.print(Text(f"        {each}", style="cyan"), soft_wrap=True)
+        console.print(Text(f"        {printable(each)}", style="cyan"), soft_wrap=True)
 
 
 def tell_json(story: Story) -> None:
@@ -170,4 +172,4 @@ def tell_json(story: Story) -> None:
 
 
 def _print_json(document: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))
+    click.echo(json_text(document, indent=2))

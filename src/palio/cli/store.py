@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli.figures import size
+from palio.cli.output import echo
 from palio.cli.serve import importing_server
-from palio.errors import PalioError
+from palio.errors import PalioError, printable
 
 if TYPE_CHECKING:  # the help must not wait for SQLite
     from palio.store.damage import Damage
@@ -34,7 +35,7 @@ def _telling_errors() -> Iterator[None]:
         with importing_server("palio store"):
             yield
     except PalioError as error:
-        raise click.ClickException(str(error)) from error
+        raise click.ClickException(printable(str(error))) from error
 
 
 @contextmanager
@@ -64,7 +65,7 @@ def show(*, path: Path, as_json: bool) -> None:
     first, behind = found["first"], found["next"]
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(found["incarnation"] / 1e6))
     click.echo(
-        f"store of          {found['name']}{', a backup' if found['is_copy'] else ''}\n"
+        f"store of          {printable(found['name'])}{', a backup' if found['is_copy'] else ''}\n"
         f"version           {found['version']}\n"
         f"incarnation       {found['incarnation']}, since {began} UTC\n"
         f"opened            {found['openings']:,} times; {found['commits']:,} commits\n"
@@ -73,7 +74,7 @@ def show(*, path: Path, as_json: bool) -> None:
         f"size              {size(found['bytes'])}, of which {size(found['free_bytes'])} are free to be used again"
     )
     for each in found["damage"]:
-        click.echo(f"lost before       {each['text']} (incarnation {each['incarnation']})")
+        echo(f"lost before       {each['text']} (incarnation {each['incarnation']})")
 
 
 @store.command(epilog="Example:  palio store check rome.db")
@@ -97,11 +98,12 @@ def check(*, path: Path, as_json: bool) -> None:
     if as_json:
         shown: dict[str, Any] = {"is_sound": is_sound, "entries": found.entries, "bytes": found.bytes}
         shown |= {"damage": [_plain(each) for each in found.damage]}
-        shown |= {"misfits": [each._asdict() for each in state.misfits], "doubles": state.doubles}
+        misfits = [{"key": each.key, "reason": each.reason} for each in state.misfits]
+        shown |= {"misfits": misfits, "doubles": state.doubles}
         click.echo(json.dumps({**shown, "quarantined": state.put_aside}))
     else:
         for each in found.damage:
-            click.echo(f"damaged: {each}")
+            echo(f"damaged: {each}")
         _show_state(state)
         records = f"{found.meta.records:,} state records, " if found.meta else ""
         what = "as they were written" if not found.damage else "were read"
@@ -112,16 +114,47 @@ def check(*, path: Path, as_json: bool) -> None:
 
 def _show_state(state: State) -> None:
     for misfit in state.misfits:
-        click.echo(f"does not fit: {misfit.key}: {misfit.reason}")
+        echo(f"does not fit: {misfit.key}: {misfit.reason}")
     for double in state.doubles:
-        click.echo(f"double: {double}")
+        echo(f"double: {double}")
     if state.put_aside:
-        click.echo(f"{state.put_aside:,} records were quarantined by a server that started on this store")
+        click.echo(f"{state.put_aside:,} records are in quarantine; `palio store quarantine` lists them")
 
 
 def _plain(damage: Damage) -> dict[str, Any]:
     key = damage.key.hex() if damage.key is not None else None
     return {"kind": damage.kind.value, "text": damage.text, "key": key, "first": damage.first, "end": damage.end}
+
+
+@store.command(epilog="Example:  palio store quarantine rome.db;  palio store quarantine rome.db --drop 3 --drop 4")
+@click.argument("path", type=_PATH)
+@click.option("--drop", "numbers", multiple=True, type=click.IntRange(0), metavar="NUMBER", help="Delete this record.")
+@click.option("--drop-all", is_flag=True, help="Delete all of them.")
+@_JSON
+def quarantine(*, path: Path, numbers: tuple[int, ...], drop_all: bool, as_json: bool) -> None:
+    """List the records that a server has put aside because they did not fit, or delete them.
+
+    To delete records the server of the store must not be running.
+    """
+    if numbers and drop_all:
+        raise click.UsageError("name records with --drop, or take --drop-all of them")
+    with _telling_errors():
+        from palio.store import quarantine as quarantined
+
+        if numbers or drop_all:
+            dropped = quarantined.drop(path, None if drop_all else numbers)
+            text = ", ".join(map(str, dropped)) or "none"
+            click.echo(json.dumps({"dropped": dropped}) if as_json else f"dropped: {text}", err=not as_json)
+            return
+        found = quarantined.listed(path)
+        shown = [quarantined.shown(each) for each in found.records]
+    if as_json:
+        click.echo(json.dumps({"records": shown, "dropped": found.dropped}))
+        return
+    for each in shown:
+        click.echo(f"{each['number']}  {each['key']}  {each['reason']}  {size(each['bytes'])}")
+    if found.dropped:
+        click.echo(f"and {found.dropped:,} more, for which there was no room", err=True)
 
 
 @store.command(epilog="Example:  palio store backup rome.db rome-backup.db")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli.durations import TimeOrDuration
+from palio.cli.output import echo
 from palio.cli.party import Party, connected, party_options
 
 if TYPE_CHECKING:  # the help must not wait for the model
@@ -81,7 +82,8 @@ def sub(  # noqa: PLR0913 (one for each option)
         if any(each is not None for each in wanted_again.values()):
             client.replay(**wanted_again)  # before anything is taken that would come again
         with client.subscribe(_wanted(filters, pattern), wait=wait) as events:
-            click.echo(f"subscribed at {party.server} as {client.name}{_log_of(client)}", err=True)
+            echo(f"subscribed at {party.server} as {client.name}{_log_of(client)}", err=True)
+            element: Any  # deliveries to a durable party, notifications or sequences to others
             for element in islice(events, count):
                 click.echo(line(element))
                 if durable and not no_ack:

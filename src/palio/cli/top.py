@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from palio.cli.figures import amount, duration, size
-from palio.cli.party import Party, connected, party_options
+from palio.cli.party import Party, observing, party_options
+from palio.errors import printable_document
 
 if TYPE_CHECKING:  # the help must not wait for the client
     from rich.console import Group
+    from rich.table import Table
 
     from palio.client.sync import SyncClient
 
@@ -37,7 +39,7 @@ def top(*, party: Party, interval: float, rows: int, once: bool, as_json: bool) 
 
     Parties for which most waits come first, then those that get most. Those that are slow are marked.
     """
-    with suppress(KeyboardInterrupt), connected(party) as client:
+    with suppress(KeyboardInterrupt), observing(party) as client:
         samples = _samples(client, interval)
         if as_json:
             for sample in samples:
@@ -79,6 +81,7 @@ def rates(before: dict[str, Any], now: dict[str, Any], seconds: float) -> dict[s
             for each in now["parties"]
         ],
         "parties_left_out": now["parties_left_out"],
+        "durable": now.get("durable", []),  # a server of an earlier release does not say it
     }
 
 
@@ -109,12 +112,13 @@ def _show(samples: Iterator[dict[str, Any]], rows: int, once: bool) -> None:
             live.update(_view(sample, rows), refresh=True)
 
 
-def _view(sample: dict[str, Any], rows: int) -> Group:
+def _view(document: dict[str, Any], rows: int) -> Group:
     from rich import box
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
+    sample = printable_document(document)
     a_second, counts = sample["per_second"], sample["counts"]
     head = Text.assemble(
         (sample["server"], "bold"),
@@ -144,7 +148,26 @@ def _view(sample: dict[str, Any], rows: int) -> Group:
             style="red" if each["slow"] else "",
         )
     more = max(0, len(ranked) - rows) + sample["parties_left_out"]
-    return Group(head, flow, table, *([Text(f"and {more:,} more")] if more else []))
+    rest = [Text(f"and {more:,} more")] if more else []
+    return Group(head, flow, table, *rest, *([_logs(sample["durable"], rows)] if sample["durable"] else []))
+
+
+def _logs(logs: list[dict[str, Any]], rows: int) -> Table:
+    """What waits for durable parties; the server names those first for which most waits."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table.add_column("durable party")
+    for name in ("waiting", "bytes", "oldest", "letters", ""):
+        table.add_column(name, justify="right", no_wrap=True)
+    for each in logs[:rows]:
+        table.add_row(
+            Text(_short(each["name"])), amount(each["waiting"]), size(each["waiting_bytes"]),
+            duration(each.get("oldest_seconds", 0)), amount(each["letters"]), "" if each["connected"] else "away",
+        )  # fmt: skip
+    return table
 
 
 def _short(name: str) -> str:

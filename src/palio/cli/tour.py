@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import click
-import msgspec.json
 
 from palio import codec
+from palio.cli.output import json_text
 from palio.errors import TextSyntaxError
 from palio.model import Advertisement, Filter, Notification, Pattern
 
@@ -125,7 +125,7 @@ def _run(code: str, names: dict[str, object]) -> str:
 def tour(as_json: bool) -> None:
     """Show what notifications, filters, advertisements and patterns do, in a minute."""
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(list(map(_as_data, steps()))), indent=2))
+        click.echo(json_text(list(map(_as_data, steps())), indent=2))
         return
     for number, step in enumerate(steps(), 1):
         click.echo()

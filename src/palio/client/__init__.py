@@ -13,9 +13,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, Unpack, overload
 
-from palio.client.client import Client
+from palio.client.client import Client, DurableClient, make_client
 from palio.client.deliveries import Delivery, DurableSubscription
 from palio.client.durable import Cursor, Durable, Gap
 from palio.client.errors import (
@@ -35,8 +35,8 @@ from palio.client.errors import (
     UnsatisfiableError,
 )
 from palio.client.letters import DeadLetters, Letter
-from palio.client.options import Options
-from palio.client.publications import PublishOptions
+from palio.client.options import ConnectOptions, Options
+from palio.client.publications import Acceptance, PublishOptions
 from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription
 from palio.errors import CallerError
@@ -44,9 +44,19 @@ from palio.errors import CallerError
 DEFAULT_URL = "palio://127.0.0.1:7400"
 
 
-def connect(url: str = DEFAULT_URL, **options: Any) -> Client:
+@overload
+def connect(url: str = ..., *, durable: Literal[False] | None = ..., **options: Unpack[ConnectOptions]) -> Client: ...
+@overload
+def connect(
+    url: str = ..., *, durable: Durable | Literal[True], **options: Unpack[ConnectOptions]
+) -> DurableClient: ...
+@overload
+def connect(
+    url: str = ..., *, durable: Durable | bool | None, **options: Unpack[ConnectOptions]
+) -> Client | DurableClient: ...
+def connect(url: str = DEFAULT_URL, **options: Any) -> Client | DurableClient:
     """A client of the server at an address; ``async with`` it. :class:`Options` has the keywords."""
-    return Client(url, read_options(options))
+    return make_client(url, read_options(options))
 
 
 def read_options(options: dict[str, Any]) -> Options:
@@ -66,14 +76,17 @@ def read_options(options: dict[str, Any]) -> Options:
 
 __all__ = [
     "DEFAULT_URL",
+    "Acceptance",
     "CannotConnectError",
     "Client",
     "ClosedError",
+    "ConnectOptions",
     "ConnectionLostError",
     "Cursor",
     "DeadLetters",
     "Delivery",
     "Durable",
+    "DurableClient",
     "DurableSubscription",
     "FullDiskError",
     "Gap",

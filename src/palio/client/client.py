@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import count
+from typing import Any, overload
 from uuid import uuid4
 
 from palio.client.deliveries import Ack, DurableSubscription
@@ -15,17 +16,17 @@ from palio.client.durable_inbox import DurableInbox
 from palio.client.inbox import Inbox
 from palio.client.letters import DeadLetters, read_letters, read_numbers, read_replay
 from palio.client.options import Options
-from palio.client.publications import Publication, PublishOptions, Waiting, read_publication
+from palio.client.publications import Acceptance, Publication, PublishOptions, Waiting, read_publication
 from palio.client.session import Session
 from palio.client.streams import Overflow, Stream
-from palio.client.subscriptions import Subscription, read_wanted
+from palio.client.subscriptions import FromText, Subscription, read_wanted
 from palio.codec.control import Position
 from palio.errors import CallerError, brief
-from palio.model import Advertisement, Filter, Mode, Pattern, Trace, Value
+from palio.model import Advertisement, Filter, Notification, Pattern, Trace, Value
 
 
-class Client(Session):
-    """A party that publishes and subscribes; :func:`palio.connect` makes one.
+class BaseClient(Session):
+    """A party that publishes and subscribes: what durable parties and others share.
 
     When the connection breaks, the client connects again and says anew what it wants and offers. Meanwhile all its
     functions wait. Subscriptions go on; what was published elsewhere in between does not come to them.
@@ -52,8 +53,8 @@ class Client(Session):
         options: PublishOptions | Trace | None = None,
         /,
         **attributes: Value,
-    ) -> Mode:
-        """Publish a notification, and wait until the server has accepted it; what that promises.
+    ) -> Acceptance:
+        """Publish a notification, and wait until the server has accepted it; the result says what that promises.
 
         Give the notification, or its attributes as keywords. A trace alone may stand for ``options``; without one it is
         the current span, if there is one and opentelemetry-api is installed. If the connection breaks meanwhile, a
@@ -69,7 +70,7 @@ class Client(Session):
         options: PublishOptions | Trace | None = None,
         /,
         **attributes: Value,
-    ) -> asyncio.Future[Mode]:
+    ) -> asyncio.Future[Acceptance]:
         """Publish without waiting for acceptance: the future that is returned is done when it comes.
 
         This itself waits while ``max_outstanding`` publications are under way, or the server does not take more.
@@ -88,50 +89,24 @@ class Client(Session):
         """Publish, and never hear whether it was accepted: if the connection breaks or it is refused, it is lost."""
         await self._send(read_publication(notification, options, attributes), is_confirmed=False)
 
-    async def _send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Mode]:
+    async def _send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Acceptance]:
         self._check_going()
         self._check_end()
         connection = self._connection
         if connection is not None and connection.is_open and not self._line:
             return await connection.send(publication, is_confirmed=is_confirmed)
-        turn: asyncio.Future[asyncio.Future[Mode]] = asyncio.get_running_loop().create_future()
+        turn: asyncio.Future[asyncio.Future[Acceptance]] = asyncio.get_running_loop().create_future()
         self._line.append(Waiting(publication, is_confirmed, turn))
         return await turn
 
     # -- subscribing ---------------------------------------------------------------------------------------------------
 
-    def subscribe(
-        self,
-        wanted: str | Filter | Pattern | Iterable[Filter],
-        *,
-        wait: bool = False,
-        queue: int = 1024,
-        overflow: Overflow = "block",
-        ack: Ack = "manual",
-    ) -> Subscription:
-        """Subscribe to what a filter matches, or several, or to the sequences that match a pattern.
-
-        ``async with`` it, or await it; then iterate over it: it gives notifications, and for a pattern tuples of them.
-        ``wait`` waits until the subscription has spread through the network. :class:`Stream` says what ``queue`` and
-        ``overflow`` mean.
-
-        To a durable party it gives each :class:`Delivery`, which is to be acknowledged; with ``ack="auto"`` it is
-        when the next one is taken, or ``async with`` is left without an error. ``overflow`` is ``block`` then.
-        """
-        if self._desk is None:
-            if ack != "manual":
-                raise CallerError("ack: only durable parties acknowledge; connect with a name and durable=True")
-            subscription = Subscription(read_wanted(wanted), queue, overflow)
-        else:
-            if overflow != "block":
-                raise CallerError(f"overflow: {brief(overflow)}: a durable party loses nothing, so it is block")
-            subscription = DurableSubscription(read_wanted(wanted), queue, self._desk, ack)
+    def _attach(self, subscription: Subscription[Any], wait: bool) -> None:
         subscription.attach(
             lambda: self._begin(subscription, wait), lambda: self._withdraw(subscription), self._has_room
         )
-        return subscription
 
-    async def _begin(self, subscription: Subscription, wait: bool) -> None:
+    async def _begin(self, subscription: Subscription[Any], wait: bool) -> None:
         self._check_going()
         self._inbox.began(subscription)  # before the answer, because deliveries may follow it at once
         try:
@@ -142,7 +117,7 @@ class Client(Session):
             self._run(self._withdraw(subscription))
             raise
 
-    async def _withdraw(self, subscription: Subscription) -> None:
+    async def _withdraw(self, subscription: Subscription[Any]) -> None:
         """Take a subscription back; others miss nothing."""
         if not self._inbox.subscriptions.remove(subscription) or self._end is not None:
             return
@@ -242,9 +217,12 @@ class Client(Session):
         wanted = read_replay(first, since, last)
         await self._request(lambda connection: connection.replay(*wanted))
 
-    async def letters(self) -> DeadLetters:
-        """The party's dead letters: what it has rejected, and what was sent too often in vain."""
-        return read_letters(await self.query("letters"))
+    async def letters(self, party: str | None = None) -> DeadLetters:
+        """The party's dead letters: what it has rejected, and what was sent too often in vain.
+
+        Admins of the server may look at those of another party.
+        """
+        return read_letters(await self.query("letters", **({} if party is None else {"party": party})))
 
     async def requeue(self, letters: Iterable[int]) -> None:
         """Deliver dead letters again, by their numbers; all of them, or none if one is not known.
@@ -265,6 +243,79 @@ class Client(Session):
         if self._desk is None:
             raise CallerError("only durable parties can do this; connect with a name and durable=True")
         return self._desk
+
+
+class Client(BaseClient):
+    """A party that publishes and subscribes; :func:`palio.connect` makes one."""
+
+    @overload
+    def subscribe(  # type: ignore[overload-overlap]  # a pattern can be iterated over, too; the first one counts
+        self, wanted: Pattern, *, wait: bool = ..., queue: int = ..., overflow: Overflow = ..., ack: Ack = ...
+    ) -> Subscription[tuple[Notification, ...]]: ...
+    @overload
+    def subscribe(
+        self,
+        wanted: Filter | Iterable[Filter],
+        *,
+        wait: bool = ...,
+        queue: int = ...,
+        overflow: Overflow = ...,
+        ack: Ack = ...,
+    ) -> Subscription[Notification]: ...
+    @overload
+    def subscribe(
+        self, wanted: str, *, wait: bool = ..., queue: int = ..., overflow: Overflow = ..., ack: Ack = ...
+    ) -> Subscription[FromText]: ...
+    def subscribe(
+        self,
+        wanted: str | Filter | Pattern | Iterable[Filter],
+        *,
+        wait: bool = False,
+        queue: int = 1024,
+        overflow: Overflow = "block",
+        ack: Ack = "manual",
+    ) -> Subscription[Any]:
+        """Subscribe to what a filter matches, or several, or to the sequences that match a pattern.
+
+        ``async with`` it, or await it; then iterate over it: it gives notifications, and for a pattern tuples of them.
+        ``wait`` waits until the subscription has spread through the network. :class:`Stream` says what ``queue`` and
+        ``overflow`` mean.
+        """
+        if ack != "manual":
+            raise CallerError("ack: only durable parties acknowledge; connect with a name and durable=True")
+        subscription: Subscription[Any] = Subscription(read_wanted(wanted), queue, overflow)
+        self._attach(subscription, wait)
+        return subscription
+
+
+class DurableClient(BaseClient):
+    """A durable party, whose subscriptions give deliveries; :func:`palio.connect` with ``durable`` makes one."""
+
+    def subscribe(
+        self,
+        wanted: str | Filter | Pattern | Iterable[Filter],
+        *,
+        wait: bool = False,
+        queue: int = 1024,
+        overflow: Overflow = "block",
+        ack: Ack = "manual",
+    ) -> DurableSubscription:
+        """Subscribe as :meth:`Client.subscribe` does; it gives each :class:`Delivery`, which is to be acknowledged.
+
+        With ``ack="auto"`` a delivery is acknowledged when the next one is taken, or when ``async with`` is left
+        without an error. ``overflow`` is always ``block``.
+        """
+        if overflow != "block":
+            raise CallerError(f"overflow: {brief(overflow)}: a durable party loses nothing, so it is block")
+        subscription = DurableSubscription(read_wanted(wanted), queue, self._durable(), ack)
+        self._attach(subscription, wait)
+        return subscription
+
+
+def make_client(url: str, options: Options) -> Client | DurableClient:
+    """A client of the kind that the options ask for."""
+    options.check()
+    return Client(url, options) if read_durable(options.durable) is None else DurableClient(url, options)
 
 
 def _advertisement(given: str | Advertisement) -> Advertisement:

@@ -10,13 +10,14 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from palio import _core
 from palio.client.errors import ConnectionLostError, TooLargeError, refusal
-from palio.client.publications import Publication, Waiting
+from palio.client.publications import Acceptance, Publication, Waiting
 from palio.codec import control, frames
 from palio.codec.control import (
     Answer,
     Ask,
     Goodbye,
     Hello,
+    LeaseEnded,
     Letters,
     Outlook,
     Ping,
@@ -34,6 +35,8 @@ from palio.model import Mode, Notification
 
 _MOST_NUMBER = 2**32 - 1
 _LONGEST_FRAME = 2**29
+_TLS_ALERT = b"\x15\x03"
+"""How the answer of a port with TLS begins to what is not TLS."""
 """No server sends longer ones: a sequence is as many notifications as its pattern has filters."""
 _NUMBERED = (frames.DELIVER, control.KINDS[Sequence])
 """Frames that count, to a durable party."""
@@ -62,6 +65,9 @@ class Receiver(Protocol):
     def positioned(self, position: Position, connection: Connection) -> None:
         """Which delivery of a durable party comes next."""
 
+    def lease_ended(self, ended: LeaseEnded) -> None:
+        """The lease of a durable party had ended while it was away; its position follows."""
+
     def acknowledged(self, number: int) -> None:
         """The server has noted that deliveries up to a number are done."""
 
@@ -75,7 +81,7 @@ class Settings(NamedTuple):
     """Seconds of silence after which the server is asked whether it is there; so many more, and it is not."""
 
 
-Follow = Callable[[Publication, asyncio.Future[Mode]], asyncio.Future[Mode]]
+Follow = Callable[[Publication, asyncio.Future[Acceptance]], asyncio.Future[Acceptance]]
 
 
 class Connection(asyncio.Protocol):
@@ -98,8 +104,10 @@ class Connection(asyncio.Protocol):
         """The numbers of those that are under way, in order."""
         self._asked: dict[int, asyncio.Future[Any]] = {}
         """Who waits for answers, other than for acceptance of a publication."""
-        self._refusable: dict[int, asyncio.Future[Mode]] = {}
+        self._refusable: dict[int, asyncio.Future[Acceptance]] = {}
         """Who waits for acceptance."""
+        self._duplicates: set[int] = set()
+        """Those of these publications whose keys were known."""
         self._backlog: deque[Waiting] = deque()
         """Publications that wait for room; when the connection is gone, they can go over another one."""
         self._is_writable = True
@@ -156,6 +164,10 @@ class Connection(asyncio.Protocol):
     # -- reading -------------------------------------------------------------------------------------------------------
 
     def _read(self, *, is_last: bool = False) -> None:
+        if not self.welcomed.done() and self._rest.startswith(_TLS_ALERT):
+            self._rest.clear()
+            self.abort(ConnectionLostError("it speaks TLS; connect with palios://", "tls"))
+            return
         runs, consumed, is_bad = _core.scan_frames(self._rest, _LONGEST_FRAME)
         try:
             for kind, begin, end in runs:
@@ -203,6 +215,8 @@ class Connection(asyncio.Protocol):
             self._receiver.delivered(frames.delivered(content))
         elif kind == frames.ACCEPTED:
             self._accepted(*frames.accepted_up_to(content))
+        elif kind == frames.DUPLICATE:
+            self._note_duplicate(frames.duplicated(content))
         elif kind == frames.ACKNOWLEDGED:
             self._receiver.acknowledged(frames.acknowledged(content))
         else:
@@ -221,6 +235,8 @@ class Connection(asyncio.Protocol):
             case Position():
                 self._receiver.positioned(frame, self)
                 self._resolve(self.positioned, frame)
+            case LeaseEnded():
+                self._receiver.lease_ended(frame)
             case Ping(number):
                 self._put(control.encode(Pong(number)))
             case Welcome():
@@ -237,10 +253,17 @@ class Connection(asyncio.Protocol):
                 raise DecodeError(f"a {type(frame).__name__} does not belong here")
 
     def _accepted(self, last: int, mode: Mode) -> None:
-        publications = self._publications
+        publications, accepted = self._publications, Acceptance(mode)
         while publications and publications[0] <= last:
-            self._resolve(self._refusable.pop(publications.popleft()), mode)
+            number = publications.popleft()
+            answer = Acceptance(mode, is_duplicate=True) if number in self._duplicates else accepted
+            self._duplicates.discard(number)
+            self._resolve(self._refusable.pop(number), answer)
         self._send_backlog()
+
+    def _note_duplicate(self, number: int) -> None:
+        if number in self._refusable:
+            self._duplicates.add(number)
 
     def _answered(self, answer: Answer) -> None:
         future: asyncio.Future[Any] | None = self._asked.pop(answer.number, None) or self._refusable.get(answer.number)
@@ -334,11 +357,11 @@ class Connection(asyncio.Protocol):
         self.go_on()
         return number, answer
 
-    async def send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Mode]:
+    async def send(self, publication: Publication, *, is_confirmed: bool) -> asyncio.Future[Acceptance]:
         """Publish when it is its turn and there is room; the future is done when the server has accepted it."""
         if not self._backlog and self._has_room():
             return self._follow(publication, self.publish(publication, is_confirmed=is_confirmed))
-        turn: asyncio.Future[asyncio.Future[Mode]] = self._loop.create_future()
+        turn: asyncio.Future[asyncio.Future[Acceptance]] = self._loop.create_future()
         self.put_in_line(Waiting(publication, is_confirmed, turn))
         return await turn
 
@@ -369,13 +392,13 @@ class Connection(asyncio.Protocol):
             except TooLargeError as error:
                 turn.set_exception(error)
 
-    def publish(self, publication: Publication, *, is_confirmed: bool = True) -> asyncio.Future[Mode]:
+    def publish(self, publication: Publication, *, is_confirmed: bool = True) -> asyncio.Future[Acceptance]:
         """Publish now; :meth:`send` waits for its turn. One that is not confirmed is done at once."""
         self._check_open()
-        future: asyncio.Future[Mode] = self._loop.create_future()
+        future: asyncio.Future[Acceptance] = self._loop.create_future()
         if not is_confirmed:
             self._put(self._frame(publication, 0))
-            future.set_result(Mode.MEMORY)
+            future.set_result(Acceptance(Mode.MEMORY))
             return future
         number = self._next_number()
         self._put(self._frame(publication, number))

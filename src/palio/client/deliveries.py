@@ -91,7 +91,7 @@ class Delivery:
             await self._subscription.desk.rejected(self.cursor)
 
 
-class DurableSubscription(Subscription):
+class DurableSubscription(Subscription["Delivery"]):
     """The deliveries of a durable party that match.
 
     To leave ``async with`` does not cancel it at the server, because what comes meanwhile should wait: subscribe to the
@@ -111,14 +111,14 @@ class DurableSubscription(Subscription):
 
     async def __anext__(self) -> Delivery:
         self._settle_given()
-        delivery: Delivery = await super().__anext__()
+        delivery = await super().__anext__()
         self._given[delivery] = None
         return delivery
 
     async def take(self) -> list[Delivery]:
         """All that waits, as soon as something does; nothing when nothing more will come."""
         self._settle_given()
-        deliveries: list[Delivery] = await super().take()
+        deliveries = await super().take()
         self._given.update(dict.fromkeys(deliveries))
         return deliveries
 

@@ -67,7 +67,7 @@ class Desk:
         if before != position.log:
             self._noted = position.first - 1
             self._rejecting = None
-            self._fail(GoneError(f"the server has lost the log {before} and begun another one", "gone"))
+            self._fail(GoneError(f"the log {before} has ended, and the server has begun another one", "gone"))
         if connection is not self._connection:
             self._connection, self._rejecting = connection, None
         self._sent = min(self._noted, position.first - 1)
@@ -131,6 +131,16 @@ class Desk:
             future: asyncio.Future[None] = self._loop.create_future()
             rejection.waiters.append(future)
             await future
+
+    async def rejections_noted(self) -> None:
+        """Wait until the server has noted all rejections that can be sent now.
+
+        Until then it cannot be told of what was acknowledged behind them: acknowledgements say *all up to a number*.
+        """
+        while self._rejecting is not None and not self._rejecting.done():
+            await asyncio.wait([self._rejecting])
+            await asyncio.sleep(0)  # the answer may let the next one go
+        self.flush()
 
     def _check(self, cursor: Cursor) -> None:
         if self._end is not None:

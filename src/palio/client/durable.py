@@ -16,7 +16,7 @@ _CURSOR = re.compile(r"(\d{1,19})/(-1|\d{1,19})", re.ASCII)
 _MOST = 2**63 - 1
 _COUNTS = ("count", "bytes", "attempts", "window")
 _TIMES = ("age", "lease")
-GapReason = Literal["dropped", "expired", "skipped", "other-log"]
+GapReason = Literal["dropped", "expired", "skipped", "other-log", "lease-ended"]
 
 
 class Cursor(NamedTuple):
@@ -60,12 +60,15 @@ class Gap(msgspec.Struct, frozen=True):
     """The first delivery after them."""
     reason: GapReason
     """Why most of them are gone: they fell out of the log's bounds, were too old, or the server passed over them (they
-    were acknowledged before, for example); or all of the log is gone, and another one has begun."""
+    were acknowledged before, for example); or all of the log is gone, and another one has begun: the server has lost
+    it, or the party had stayed away for longer than its lease."""
+    lost: int | None = None
+    """How many the server has dropped when the lease ended."""
 
     @property
     def count(self) -> int | None:
-        """How many they are; nobody knows if the log is another one."""
-        return None if self.reason == "other-log" else self.before.number - self.after.number - 1
+        """How many they are. If the log is another one, this is known only if the lease ended."""
+        return self.lost if self.after.log != self.before.log else self.before.number - self.after.number - 1
 
     def __str__(self) -> str:
         what = "deliveries" if self.count is None else f"{self.count:,} deliver{'y' if self.count == 1 else 'ies'}"
@@ -78,6 +81,7 @@ _WHY: dict[GapReason, str] = {
     "expired": "they were too old",
     "skipped": "the server passed over them",
     "other-log": "the server has lost the log and begun another one",
+    "lease-ended": "the party was away for longer than its lease, which also ended its subscriptions",
 }
 
 

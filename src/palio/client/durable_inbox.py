@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from palio.client.deliveries import Arrival, Delivery, DurableSubscription, Element
 from palio.client.desk import Desk
@@ -38,6 +38,8 @@ class DurableInbox(Inbox):
         super().__init__(lambda _: None)  # queues of durable subscriptions are never too full
         self._durable = durable
         self.desk = Desk(durable.window)
+        self._lease_ended: control.LeaseEnded | None = None
+        """What the server has said of a lease; the position follows."""
         self._gap: Gap | None = None
         """What is gone unless the server goes back."""
         self._unclaimed: deque[Arrival] = deque()
@@ -80,6 +82,9 @@ class DurableInbox(Inbox):
         comes_again = position.log == ledger.log and position.first < ledger.next
         wanted, pending, self.position = self.wanted, self._gap, position
         gap = self.desk.position(position, connection, self._durable.cursor)
+        ended, self._lease_ended = self._lease_ended, None
+        if ended is not None:
+            gap = Gap(Cursor(ended.log, ended.done - 1), first, "lease-ended", ended.lost)
         if comes_again:  # after the ledger has heard of it: else it would take what is retracted for done
             self._retract(first)
         if wanted is not None and self.wanted is None:
@@ -89,6 +94,10 @@ class DurableInbox(Inbox):
         self._gap = None if self.wanted is None else gap
         if gap is not None and self._gap is None:
             self._tell(gap)
+
+    def lease_ended(self, ended: control.LeaseEnded) -> None:
+        """The party had stayed away for longer than its lease: what is gone is told with the position."""
+        self._lease_ended = ended
 
     def _retract(self, first: Cursor) -> None:
         """What nobody has taken yet, and comes again, need not come twice."""
@@ -143,20 +152,20 @@ class DurableInbox(Inbox):
         elif not takers:
             self._pass_over(1)
 
-    def _takers(self, arrival: Arrival) -> list[Subscription]:
+    def _takers(self, arrival: Arrival) -> list[Subscription[Any]]:
         if isinstance(arrival.element, Notification):
             return self.subscriptions.takers(arrival.element)
         assert arrival.pattern is not None
         return self.subscriptions.takers_of(arrival.pattern, arrival.element)
 
-    def _give(self, taker: Subscription, arrival: Arrival) -> None:
+    def _give(self, taker: Subscription[Any], arrival: Arrival) -> None:
         assert isinstance(taker, DurableSubscription)
         if not self.subscriptions.put(taker, Delivery(arrival, taker)):  # it has ended meanwhile
             self.desk.release(arrival.cursor)
 
     # -- who wants it --------------------------------------------------------------------------------------------------
 
-    def began(self, subscription: Subscription) -> None:
+    def began(self, subscription: Subscription[Any]) -> None:
         """There is one more: what waited for it is its own, and what was left by one that wanted the same."""
         assert isinstance(subscription, DurableSubscription)
         for other in self.subscriptions:
@@ -170,7 +179,7 @@ class DurableInbox(Inbox):
         if self._settling is None:
             self._settling = asyncio.get_running_loop().call_later(self._durable.settle, self._settle)
 
-    def _hand_out(self, subscriptions: Iterable[Subscription]) -> None:
+    def _hand_out(self, subscriptions: Iterable[Subscription[Any]]) -> None:
         """Give what waits to those of some subscriptions that want it."""
         offered, unclaimed, self._unclaimed = set(subscriptions), self._unclaimed, deque()
         for arrival in unclaimed:
@@ -184,7 +193,7 @@ class DurableInbox(Inbox):
         if self._is_settled:
             self._settle()
 
-    def failed(self, subscription: Subscription) -> None:
+    def failed(self, subscription: Subscription[Any]) -> None:
         """It did not come about: what it has got waits for another one."""
         assert isinstance(subscription, DurableSubscription)
         waiting = {arrival.cursor: arrival for arrival in self._unclaimed}
@@ -236,6 +245,10 @@ class DurableInbox(Inbox):
             cursor = first._replace(number=first.number - 1)
         if cursor is not None:
             await self.desk.noted(cursor)
+
+    async def rejections_noted(self) -> None:
+        """Wait until the server has noted what was rejected, and tell it what is done behind that."""
+        await self.desk.rejections_noted()
 
     def finish(self, reason: Exception) -> None:
         """Nothing can be said any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palio.errors import CallerError, PalioError
+from palio.errors import CallerError, PalioError, printable
 
 
 class ServiceError(PalioError):
@@ -12,7 +12,7 @@ class ServiceError(PalioError):
     """
 
     def __init__(self, text: str, code: str = "") -> None:
-        super().__init__(text)
+        super().__init__(printable(text))  # the server has chosen the words, and names of others are in them
         self.code = code
 
 
@@ -82,7 +82,7 @@ _REFUSALS: dict[str, type[RefusedError]] = {
     "full-disk": FullDiskError,
     "no-store": NoStoreError,
 }
-FINAL_CODES = frozenset({"token", "unknown", "name", "version", "replaced", "no-store"})
+FINAL_CODES = frozenset({"tls", "token", "unknown", "name", "version", "replaced", "no-store"})
 """Why a connection ends so that another attempt would end in the same way, or would throw out who came after us."""
 
 

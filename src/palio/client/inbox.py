@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from palio.client.streams import Stream
 from palio.client.subscriptions import Subscription, Subscriptions
 from palio.codec import control, msgpack
-from palio.errors import DecodeError
+from palio.errors import DecodeError, printable
 from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Notification, Pattern
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Inbox:
     unwanted = 0
     """How many deliveries nobody wanted."""
 
-    def __init__(self, overflowed: Callable[[Subscription], object]) -> None:
+    def __init__(self, overflowed: Callable[[Subscription[Any]], object]) -> None:
         self._overflowed = overflowed
         """Whom to tell of a subscription that could not take what came."""
         self.subscriptions = Subscriptions()
@@ -63,7 +63,7 @@ class Inbox:
 
     def refused(self, text: str) -> None:
         """A publication was refused whose publisher did not want to know."""
-        _log.warning("an unconfirmed publication was refused: %s", text)
+        _log.warning("an unconfirmed publication was refused: %s", printable(text))
 
     # -- of durable parties --------------------------------------------------------------------------------------------
 
@@ -75,15 +75,19 @@ class Inbox:
         """Which delivery comes next; only durable parties are told."""
         raise DecodeError("a Position does not belong here")
 
+    def lease_ended(self, ended: control.LeaseEnded) -> None:  # noqa: ARG002
+        """The party had stayed away for too long; only durable parties are told."""
+        raise DecodeError("a LeaseEnded does not belong here")
+
     def acknowledged(self, number: int) -> None:  # noqa: ARG002
         """The server has noted what is done; only durable parties are told."""
         raise DecodeError("an acknowledgement of deliveries does not belong here")
 
-    def began(self, subscription: Subscription) -> None:
+    def began(self, subscription: Subscription[Any]) -> None:
         """There is one more subscription."""
         self.subscriptions.add(subscription)
 
-    def failed(self, subscription: Subscription) -> None:
+    def failed(self, subscription: Subscription[Any]) -> None:
         """It did not come about."""
 
     async def settled(self) -> None:
@@ -99,6 +103,9 @@ class Inbox:
 
     def stop(self) -> None:
         """Take nothing more."""
+
+    async def rejections_noted(self) -> None:
+        """Wait until the server has noted what was rejected; only durable parties reject."""
 
     def finish(self, reason: Exception) -> None:
         """Nothing can be said any more."""

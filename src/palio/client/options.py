@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import random
 from ssl import SSLContext
+from typing import TypedDict
 
 import msgspec
 
@@ -13,6 +14,23 @@ from palio.errors import CallerError
 from palio.model import Mode
 
 _POSITIVE = ("connect_timeout", "reconnect_time_wait", "reconnect_time_max", "max_outstanding", "ping_interval")
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The keywords of :func:`palio.connect` for type checkers, except ``durable``, which decides about the result."""
+
+    name: str | None
+    token: str
+    ssl: SSLContext | None
+    connect_timeout: float
+    reconnect_time_wait: float
+    reconnect_time_max: float
+    max_attempts: int
+    max_outstanding: int
+    ping_interval: float
+    mode: Mode | str | None
+    retry: bool
+    observe: bool
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     reconnect_time_wait: float = 0.25
     """Seconds before the first attempt to connect again; they double with each, up to ``reconnect_time_max``."""
     reconnect_time_max: float = 15.0
+    """Seconds between two attempts at most."""
     max_attempts: int = 60
     """How often it is tried to connect again before the client gives up; 0 means not at all."""
     max_outstanding: int = 4096
@@ -42,6 +61,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     retry: bool = False
     """Whether publications get keys, so that they are published again when the connection breaks, and count once."""
 
+    observe: bool = False
+    """Whether the client only looks at the party of that name, and leaves the client connected that has that name: it
+    may ask (``query``, ``letters``) and do something with dead letters, and nothing else."""
+
     def check(self) -> None:
         """Refuse what makes no sense."""
         if not isinstance(self.name, str | None) or not isinstance(self.token, str):
@@ -53,6 +76,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 raise CallerError(f"{option}: {getattr(self, option)} is not positive")
         if read_durable(self.durable) is not None and self.name is None:
             raise CallerError("durable: it needs a name, by which the party is known when it comes back")
+        if self.observe and read_durable(self.durable) is not None:
+            raise CallerError("observe: an observer gets no deliveries; connect without durable")
         read_mode(self.mode)
 
     def pause(self, attempt: int) -> float:

@@ -23,6 +23,16 @@ _MOST_KEY = HIGHEST_LIMITS.key_bytes
 """No server takes more; most take less, and refuse a key that is too long for them."""
 
 
+class Acceptance(NamedTuple):
+    """The answer of a server that has accepted a publication."""
+
+    mode: Mode
+    """What that promises."""
+    is_duplicate: bool = False
+    """Whether the party had published with this key before, so that this publication had no effect. A publication that
+    the client had to repeat, because the connection broke, may be a duplicate of itself."""
+
+
 class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a publisher may say of a publication.
 
@@ -142,7 +152,7 @@ class Waiting(NamedTuple):
 
     publication: Publication
     is_confirmed: bool
-    turn: asyncio.Future[asyncio.Future[Mode]]
+    turn: asyncio.Future[asyncio.Future[Acceptance]]
     """Done when it was sent, with a future that is done when it was accepted."""
 
 
@@ -150,25 +160,25 @@ class Unaccepted:
     """Publications with keys that nobody knows to be accepted, in their order; each connection gets them again."""
 
     def __init__(self) -> None:
-        self._waiting: dict[asyncio.Future[Mode], Publication] = {}
+        self._waiting: dict[asyncio.Future[Acceptance], Publication] = {}
         self._end: ServiceError | CallerError | None = None
 
-    def follow(self, publication: Publication, attempt: asyncio.Future[Mode]) -> asyncio.Future[Mode]:
+    def follow(self, publication: Publication, attempt: asyncio.Future[Acceptance]) -> asyncio.Future[Acceptance]:
         """A publication was sent: the future is done when it was accepted or refused, perhaps by a later connection."""
         if not publication.is_repeatable:
             return attempt
-        outcome: asyncio.Future[Mode] = asyncio.get_running_loop().create_future()
+        outcome: asyncio.Future[Acceptance] = asyncio.get_running_loop().create_future()
         self._waiting[outcome] = publication
         outcome.add_done_callback(self._forget)
         attempt.add_done_callback(partial(self._tried, outcome))
         return outcome
 
-    def _forget(self, outcome: asyncio.Future[Mode]) -> None:
+    def _forget(self, outcome: asyncio.Future[Acceptance]) -> None:
         del self._waiting[outcome]
         if not outcome.cancelled():
             outcome.exception()  # who waits no longer need not hear of it
 
-    def _tried(self, outcome: asyncio.Future[Mode], attempt: asyncio.Future[Mode]) -> None:
+    def _tried(self, outcome: asyncio.Future[Acceptance], attempt: asyncio.Future[Acceptance]) -> None:
         error = attempt.exception()
         if outcome.done():
             return
@@ -179,7 +189,7 @@ class Unaccepted:
         elif self._end is not None:
             outcome.set_exception(_ended(self._end))
 
-    def repeat(self, publish: Callable[[Publication], asyncio.Future[Mode]]) -> None:
+    def repeat(self, publish: Callable[[Publication], asyncio.Future[Acceptance]]) -> None:
         """There is another connection."""
         for outcome, publication in self._waiting.items():
             if outcome.done():

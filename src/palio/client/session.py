@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
 from os import strerror
 from ssl import SSLError
 from types import TracebackType
@@ -29,7 +30,7 @@ from palio.client.inbox import Inbox
 from palio.client.options import Options
 from palio.client.publications import Unaccepted, Waiting, read_mode
 from palio.codec import control
-from palio.errors import CallerError
+from palio.errors import CallerError, no_tls
 from palio.model import Advertisement
 
 _log = logging.getLogger("palio.client")
@@ -107,8 +108,9 @@ class Session:
         return self._connection is not None
 
     async def close(self) -> None:
-        """End at once: nothing that is under way is waited for.
+        """End at once: nothing that is under way is waited for, but for rejections of a durable party.
 
+        Those are waited for, no longer than ``connect_timeout``: the server hears of acknowledgements only behind them.
         A party with a name keeps its subscriptions and advertisements at the server; one without a name will never come
         back, and so takes them along. A durable party keeps all that it has not acknowledged.
         """
@@ -120,6 +122,9 @@ class Session:
         await self._close(for_good=True)
 
     async def _close(self, *, for_good: bool) -> None:
+        if self._end is None and not for_good:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._inbox.rejections_noted(), self._options.connect_timeout)
         self._give_up(ClosedError("the client is closed"))
         for task in [*self._errands, self._keeper]:
             if task is not None:
@@ -174,9 +179,9 @@ class Session:
     async def _dial(self) -> Connection:
         """One attempt; the server has welcomed us when this returns."""
         options = self._options
-        durable = self._inbox.durable()
+        durable, role = self._inbox.durable(), "observer" if options.observe else "party"
         hello = control.Hello(
-            control.VERSIONS, "party", self.name, options.token, "palio-python", durable, read_mode(options.mode)
+            control.VERSIONS, role, self.name, options.token, "palio-python", durable, read_mode(options.mode)
         )
         settings = Settings(options.max_outstanding, options.ping_interval)
         loop = asyncio.get_running_loop()
@@ -197,6 +202,9 @@ class Session:
         except TimeoutError as error:
             raise CannotConnectError(f"{self.address} does not answer within {options.connect_timeout:g} s") from error
         except SSLError as error:
+            if no_tls(error):
+                plain = self.address._replace(is_encrypted=False)
+                raise CannotConnectError(f"{self.address} does not speak TLS; try {plain}", "tls") from error
             raise CannotConnectError(f"{self.address} cannot be trusted: {error}") from error
         except OSError as error:
             reason = strerror(error.errno) if error.errno and error.errno > 0 else str(error)
@@ -356,6 +364,8 @@ class Session:
                 errand.result()
 
     def _check_going(self) -> None:
+        if self._options.observe:
+            raise CallerError("an observer looks at its party and does nothing in its place; connect without observe")
         if self._is_draining:
             raise ClosedError("the client drains, and begins nothing new")
 

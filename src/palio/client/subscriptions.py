@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from palio.client.streams import Overflow, Stream
 from palio.errors import CallerError, TextSyntaxError, brief
@@ -18,10 +18,15 @@ from palio.model import PROTOCOL_LIMITS, Filter, Notification, Pattern
 if TYPE_CHECKING:
     from palio.matching.index import FilterIndex
 
+E = TypeVar("E")
 Wanted = Filter | Pattern
+FromText = Notification | Any
+"""The items of a subscription that is given as text: a type checker treats them as notifications, and accepts tuples of
+notifications as well, because the text may be a pattern.
+"""
 
 
-class Subscription(Stream[Any]):
+class Subscription(Stream[E]):
     """The notifications that match a filter, or the sequences (tuples) of them that match a pattern."""
 
     def __init__(self, wanted: tuple[Wanted, ...], size: int, overflow: Overflow) -> None:
@@ -74,10 +79,10 @@ class Subscriptions:
     """The live subscriptions of a client."""
 
     def __init__(self) -> None:
-        self._live: dict[Subscription, None] = {}
-        self._holders: dict[int, Subscription] = {}
-        self._ids: dict[Subscription, list[int]] = {}
-        self._full: set[Subscription] = set()
+        self._live: dict[Subscription[Any], None] = {}
+        self._holders: dict[int, Subscription[Any]] = {}
+        self._ids: dict[Subscription[Any], list[int]] = {}
+        self._full: set[Subscription[Any]] = set()
         """Those that were full when they last got something."""
 
     @cached_property
@@ -87,21 +92,21 @@ class Subscriptions:
 
         return FilterIndex(limits=PROTOCOL_LIMITS)
 
-    def __iter__(self) -> Iterator[Subscription]:
+    def __iter__(self) -> Iterator[Subscription[Any]]:
         return iter(tuple(self._live))
 
     def wanted(self) -> tuple[Wanted, ...]:
         """All that is wanted."""
         return tuple(dict.fromkeys(each for subscription in self._live for each in subscription.wanted))
 
-    def add(self, subscription: Subscription) -> None:
+    def add(self, subscription: Subscription[Any]) -> None:
         """There is one more."""
         self._live[subscription] = None
         ids = [self._index.add(each) for each in subscription.wanted if isinstance(each, Filter)]
         self._ids[subscription] = ids
         self._holders.update(dict.fromkeys(ids, subscription))
 
-    def remove(self, subscription: Subscription) -> bool:
+    def remove(self, subscription: Subscription[Any]) -> bool:
         """There is one less; whether there was."""
         if subscription not in self._live:
             return False
@@ -122,7 +127,7 @@ class Subscriptions:
         cancelled = [each for each in gone if not any(covers(other, each) for other in left)]
         return [(each, [other for other in left if covers(each, other)]) for each in cancelled]
 
-    def cancel(self, cancelled: Wanted) -> list[Subscription]:
+    def cancel(self, cancelled: Wanted) -> list[Subscription[Any]]:
         """Take out what is cancelled on purpose, with all that it covers; the subscriptions that are left without
         anything are returned.
         """
@@ -147,20 +152,20 @@ class Subscriptions:
             self._full = {subscription for subscription in self._full if subscription.is_full}
         return bool(self._full)
 
-    def deliver(self, notification: Notification) -> list[Subscription]:
+    def deliver(self, notification: Notification) -> list[Subscription[Any]]:
         """Give a notification to all who want it; those that fail because of it are returned."""
         takers = self.takers(notification)
         return [each for each in takers if not self.put(each, (notification,) if each.is_sequence else notification)]
 
-    def takers(self, notification: Notification) -> list[Subscription]:
+    def takers(self, notification: Notification) -> list[Subscription[Any]]:
         """Those who want a notification."""
         return list(dict.fromkeys(self._holders[id] for id in self._index.match(notification)))
 
-    def deliver_sequence(self, pattern: Pattern, sequence: tuple[Notification, ...]) -> list[Subscription]:
+    def deliver_sequence(self, pattern: Pattern, sequence: tuple[Notification, ...]) -> list[Subscription[Any]]:
         """Give a sequence to all who want it; those that fail because of it are returned."""
         return [each for each in self.takers_of(pattern, sequence) if not self.put(each, sequence)]
 
-    def takers_of(self, pattern: Pattern, sequence: tuple[Notification, ...]) -> list[Subscription]:
+    def takers_of(self, pattern: Pattern, sequence: tuple[Notification, ...]) -> list[Subscription[Any]]:
         """Those who want the pattern, or a narrower one that the sequence matches too.
 
         The server has only the broader one of two patterns, so who wants the narrower gets of its sequences those that
@@ -168,7 +173,7 @@ class Subscriptions:
         """
         return [each for each in self if _wants(each.wanted[0], pattern, sequence)]
 
-    def put(self, subscription: Subscription, element: object) -> bool:
+    def put(self, subscription: Subscription[Any], element: object) -> bool:
         """Give something to one of them; whether it goes on."""
         goes_on = subscription.put(element)
         if subscription.is_full:

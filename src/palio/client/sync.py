@@ -20,17 +20,23 @@ from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack, overload
 
-from palio.client import DEFAULT_URL, Client, ClosedError, Subscription, connect
+from palio.client import DEFAULT_URL, Client, ClosedError, DurableClient, Subscription, read_options
+from palio.client.address import Address
+from palio.client.client import make_client
 from palio.client.deliveries import Ack, Delivery, DurableSubscription
-from palio.client.durable import Cursor
+from palio.client.durable import Cursor, Durable, read_durable
 from palio.client.letters import DeadLetters
-from palio.client.publications import PublishOptions, traced
-from palio.client.streams import Overflow
+from palio.client.options import ConnectOptions
+from palio.client.publications import Acceptance, PublishOptions, traced
+from palio.client.streams import Overflow, Stream
+from palio.client.subscriptions import FromText
 from palio.codec.control import Position
-from palio.model import Advertisement, Filter, Mode, Pattern, Trace, Value
+from palio.model import Advertisement, Filter, Notification, Pattern, Trace, Value
 
+C = TypeVar("C", Client, DurableClient)
+E = TypeVar("E")
 T = TypeVar("T")
 Call = Callable[[Coroutine[Any, Any, Any]], Any]
 _MOST_SENT = 1024
@@ -62,52 +68,39 @@ class SyncDelivery:
         self._call(self._delivery.reject(reason, wait=wait))
 
 
-class SyncSubscription(Iterator[Any]):
-    """What comes for a subscription; it has begun, and ends when it is closed."""
+class SyncStream(Iterator[E]):
+    """A :class:`~palio.client.Stream` whose functions block; it has begun, and ends when it is closed."""
 
-    def __init__(self, call: Call, subscription: Subscription, ack: Ack = "manual") -> None:
+    def __init__(self, call: Call, stream: Stream[Any]) -> None:
         self._call = call
-        self._subscription = subscription
-        self._is_automatic = ack == "auto"
-        self._given: SyncDelivery | None = None
-        """What was given out last, and is done when more is wanted."""
-        self._taken: deque[Any] = deque()
+        self._stream = stream
+        self._taken: deque[E] = deque()
         """What was taken together, and not given out yet."""
 
     @property
     def dropped(self) -> int:
         """How many elements were lost because the queue was full."""
-        return self._subscription.dropped
+        return self._stream.dropped
 
-    def next(self, timeout: float | None = None) -> Any:
-        """The next notification, or sequence of them; ``TimeoutError`` if none comes in so many seconds."""
-        self._settle()
+    def next(self, timeout: float | None = None) -> E:
+        """The next element; ``TimeoutError`` if none comes in so many seconds."""
         if not self._taken:
             with suppress(ClosedError):
                 self._taken.extend(self._call(self._take(timeout)))
         if not self._taken:
             raise StopIteration
-        element = self._taken.popleft()
-        if isinstance(element, Delivery):
-            element = SyncDelivery(self._call, element)
-            self._given = element if self._is_automatic else None
-        return element
+        return self._taken.popleft()
 
-    def _settle(self) -> None:
-        given, self._given = self._given, None
-        if given is not None:
-            given.ack()
-
-    async def _take(self, timeout: float | None) -> list[Any]:
+    async def _take(self, timeout: float | None) -> list[E]:
         async with asyncio.timeout(timeout):
-            return await self._subscription.take()
+            return await self._stream.take()
 
-    def __next__(self) -> Any:
+    def __next__(self) -> E:
         return self.next()
 
     def close(self) -> None:
         """End it."""
-        self._call(self._subscription.close())
+        self._call(self._stream.close())
 
     def __enter__(self) -> Self:
         return self
@@ -115,15 +108,51 @@ class SyncSubscription(Iterator[Any]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._call(self._stream.__aexit__(kind, error, trace))
+
+
+class SyncSubscription(SyncStream[E]):
+    """What comes for a subscription: notifications, and for a pattern tuples of them."""
+
+
+class SyncDurableSubscription(SyncSubscription[SyncDelivery]):
+    """What comes for a subscription of a durable party: deliveries, which are to be acknowledged."""
+
+    def __init__(self, call: Call, subscription: DurableSubscription, ack: Ack) -> None:
+        super().__init__(call, subscription)
+        self._is_automatic = ack == "auto"
+        self._given: SyncDelivery | None = None
+        """What was given out last, and is done when more is wanted."""
+
+    def next(self, timeout: float | None = None) -> SyncDelivery:
+        """The next delivery; ``TimeoutError`` if none comes in so many seconds."""
+        self._settle()
+        delivery = super().next(timeout)
+        self._given = delivery if self._is_automatic else None
+        return delivery
+
+    async def _take(self, timeout: float | None) -> list[SyncDelivery]:
+        async with asyncio.timeout(timeout):
+            taken: list[Delivery] = await self._stream.take()
+        return [SyncDelivery(self._call, each) for each in taken]
+
+    def _settle(self) -> None:
+        given, self._given = self._given, None
+        if given is not None:
+            given.ack()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if kind is None:
             self._settle()
-        self._call(self._subscription.__aexit__(kind, error, trace))
+        super().__exit__(kind, error, trace)
 
 
-class SyncClient:
-    """A client that blocks; :func:`connect_sync` makes one."""
+class SyncBaseClient(Generic[C]):
+    """A client that blocks: what durable parties and others share."""
 
-    def __init__(self, url: str, **options: Any) -> None:
+    def __init__(self, url: str, options: dict[str, Any]) -> None:
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(_go_on(started)), name="palio client", daemon=True)
         self._thread.start()
@@ -132,15 +161,26 @@ class SyncClient:
         self._lock = threading.Lock()
         self._is_over = False
         try:
-            self._client: Client = self._call(_connected(url, options))
+            connected: Any = self._call(_connected(url, options))
         except BaseException:
             self._stop()
             raise
+        self._client: C = connected  # ``connect_sync`` has chosen this class by the same options
 
     @property
     def name(self) -> str:
         """Of the party."""
         return self._client.name
+
+    @property
+    def address(self) -> Address:
+        """Of the server."""
+        return self._client.address
+
+    @property
+    def is_connected(self) -> bool:
+        """See :attr:`Client.is_connected`."""
+        return self._client.is_connected
 
     def publish(
         self,
@@ -148,7 +188,7 @@ class SyncClient:
         options: PublishOptions | Trace | None = None,
         /,
         **attributes: Value,
-    ) -> Mode:
+    ) -> Acceptance:
         """See :meth:`Client.publish`."""
         return self._call(self._client.publish(notification, traced(options), **attributes))
 
@@ -158,7 +198,7 @@ class SyncClient:
         options: PublishOptions | Trace | None = None,
         /,
         **attributes: Value,
-    ) -> Future[Mode]:
+    ) -> Future[Acceptance]:
         """Publish without waiting for acceptance: the future that is returned is done when it comes.
 
         This itself waits while too many are under way; they go in the order of the calls.
@@ -182,25 +222,6 @@ class SyncClient:
         """See :meth:`Client.publish_unconfirmed`."""
         self._call(self._client.publish_unconfirmed(notification, traced(options), **attributes))
 
-    def subscribe(
-        self,
-        wanted: str | Filter | Pattern | Iterable[Filter],
-        *,
-        wait: bool = False,
-        queue: int = 1024,
-        overflow: Overflow = "block",
-        ack: Ack = "manual",
-    ) -> SyncSubscription:
-        """See :meth:`Client.subscribe`; the subscription has begun when this returns."""
-        subscription = self._call(self._subscribe(wanted, wait=wait, queue=queue, overflow=overflow, ack=ack))
-        return SyncSubscription(self._call, subscription, ack)
-
-    async def _subscribe(self, wanted: Any, **options: Any) -> Subscription:
-        subscription = self._client.subscribe(wanted, **options)
-        if isinstance(subscription, DurableSubscription):
-            subscription.is_automatic = False  # what is taken here is given out one by one
-        return await subscription
-
     def unsubscribe(self, wanted: str | Filter | Pattern) -> None:
         """See :meth:`Client.unsubscribe`."""
         self._call(self._client.unsubscribe(wanted))
@@ -212,6 +233,13 @@ class SyncClient:
     def unadvertise(self, advertisement: str | Advertisement) -> None:
         """See :meth:`Client.unadvertise`."""
         self._call(self._client.unadvertise(advertisement))
+
+    def watch(self, subject: Filter | Advertisement) -> SyncStream[bool]:
+        """See :meth:`Client.watch`; it has begun when this returns."""
+        return SyncStream(self._call, self._call(self._watch(subject)))
+
+    async def _watch(self, subject: Filter | Advertisement) -> Stream[bool]:
+        return await self._client.watch(subject)
 
     def query(self, subject: str, **arguments: Any) -> dict[str, Any]:
         """See :meth:`Client.query`."""
@@ -242,9 +270,9 @@ class SyncClient:
         """See :meth:`Client.replay`."""
         self._call(self._client.replay(first=first, since=since, last=last))
 
-    def letters(self) -> DeadLetters:
+    def letters(self, party: str | None = None) -> DeadLetters:
         """See :meth:`Client.letters`."""
-        return self._call(self._client.letters())
+        return self._call(self._client.letters(party))
 
     def requeue(self, letters: Iterable[int]) -> None:
         """See :meth:`Client.requeue`."""
@@ -316,12 +344,77 @@ async def _go_on(started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]
     await end.wait()
 
 
-async def _connected(url: str, options: dict[str, Any]) -> Client:
-    client = connect(url, **options)
+async def _connected(url: str, options: dict[str, Any]) -> Client | DurableClient:
+    client = make_client(url, read_options(options))
     await client.connect()
     return client
 
 
-def connect_sync(url: str = DEFAULT_URL, **options: Any) -> SyncClient:
+class SyncClient(SyncBaseClient[Client]):
+    """A client that blocks; :func:`connect_sync` makes one."""
+
+    @overload
+    def subscribe(  # type: ignore[overload-overlap]  # a pattern can be iterated over, too; the first one counts
+        self, wanted: Pattern, *, wait: bool = ..., queue: int = ..., overflow: Overflow = ..., ack: Ack = ...
+    ) -> SyncSubscription[tuple[Notification, ...]]: ...
+    @overload
+    def subscribe(
+        self,
+        wanted: Filter | Iterable[Filter],
+        *,
+        wait: bool = ...,
+        queue: int = ...,
+        overflow: Overflow = ...,
+        ack: Ack = ...,
+    ) -> SyncSubscription[Notification]: ...
+    @overload
+    def subscribe(
+        self, wanted: str, *, wait: bool = ..., queue: int = ..., overflow: Overflow = ..., ack: Ack = ...
+    ) -> SyncSubscription[FromText]: ...
+    def subscribe(self, wanted: Any, **options: Any) -> SyncSubscription[Any]:
+        """See :meth:`Client.subscribe`; the subscription has begun when this returns."""
+        return SyncSubscription(self._call, self._call(self._subscribe(wanted, options)))
+
+    async def _subscribe(self, wanted: Any, options: dict[str, Any]) -> Subscription[Any]:
+        subscription: Subscription[Any] = self._client.subscribe(wanted, **options)
+        return await subscription
+
+
+class SyncDurableClient(SyncBaseClient[DurableClient]):
+    """A durable party that blocks; :func:`connect_sync` with ``durable`` makes one."""
+
+    def subscribe(
+        self,
+        wanted: str | Filter | Pattern | Iterable[Filter],
+        *,
+        wait: bool = False,
+        queue: int = 1024,
+        overflow: Overflow = "block",
+        ack: Ack = "manual",
+    ) -> SyncDurableSubscription:
+        """See :meth:`DurableClient.subscribe`; the subscription has begun when this returns."""
+        options = {"wait": wait, "queue": queue, "overflow": overflow, "ack": ack}
+        return SyncDurableSubscription(self._call, self._call(self._subscribe(wanted, options)), ack)
+
+    async def _subscribe(self, wanted: Any, options: dict[str, Any]) -> DurableSubscription:
+        subscription = self._client.subscribe(wanted, **options)
+        subscription.is_automatic = False  # what is taken here is given out one by one
+        return await subscription
+
+
+@overload
+def connect_sync(
+    url: str = ..., *, durable: Literal[False] | None = ..., **options: Unpack[ConnectOptions]
+) -> SyncClient: ...
+@overload
+def connect_sync(
+    url: str = ..., *, durable: Durable | Literal[True], **options: Unpack[ConnectOptions]
+) -> SyncDurableClient: ...
+@overload
+def connect_sync(
+    url: str = ..., *, durable: Durable | bool | None, **options: Unpack[ConnectOptions]
+) -> SyncClient | SyncDurableClient: ...
+def connect_sync(url: str = DEFAULT_URL, **options: Any) -> SyncClient | SyncDurableClient:
     """A client of the server at an address, connected; ``with`` it. :class:`~palio.client.Options` has the keywords."""
-    return SyncClient(url, **options)
+    is_durable = read_durable(options.get("durable")) is not None
+    return SyncDurableClient(url, options) if is_durable else SyncClient(url, options)

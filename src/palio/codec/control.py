@@ -16,9 +16,9 @@ from palio.codec import frames, msgpack, parts
 from palio.errors import DecodeError, brief
 from palio.model import PROTOCOL_LIMITS, Advertisement, Envelope, Filter, Limits, Mode, Notification, Pattern
 
-VERSION = 2
+VERSION = 3
 """Of the protocol."""
-VERSIONS = (VERSION, 1)
+VERSIONS = (VERSION, 2, 1)
 """All that this release speaks, the best one first."""
 LEFT = "left"
 """The code of a goodbye by which a party says that it will not come back, and all that it holds ends."""
@@ -62,7 +62,8 @@ class Hello(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
     versions: tuple[int, ...]
     """Of the protocol, that it speaks."""
     role: str
-    """``party`` or ``server``."""
+    """``party``, ``server`` or, since version 3, ``observer``: it may ask what the party of that name may ask, and do
+    things with its dead letters, and takes the place of no other connection."""
     name: str
     token: str = ""
     agent: str = ""
@@ -154,6 +155,22 @@ class Position(Control, frozen=True, array_like=True, forbid_unknown_fields=True
     """How many were too old."""
 
 
+class LeaseEnded(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """To a durable party, before its position: it had stayed away for longer than its lease. Since version 3.
+
+    With the log, all that the party held has ended. This is said until the party acknowledges a delivery of its new log
+    or says that it knows that log.
+    """
+
+    log: int
+    """The log that has ended."""
+    done: int
+    """Deliveries of it with lower numbers were acknowledged, or had fallen out before."""
+    lost: int
+    """How many deliveries were dropped with it."""
+    time: datetime
+
+
 class Replay(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A durable party wants earlier deliveries once more: from a number, or a time, or the last ones."""
 
@@ -219,6 +236,7 @@ KINDS: dict[type[Control], int] = {
     Sequence: 0x21,
     Outlook: 0x22,
     Position: 0x23,
+    LeaseEnded: 0x24,
     Query: 0x40,
     Result: 0x41,
 }

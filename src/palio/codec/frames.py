@@ -27,6 +27,8 @@ ACKNOWLEDGE = 0x15
 """A durable party has got all deliveries up to a number, eight bytes."""
 ACKNOWLEDGED = 0x16
 """The server has noted that, for good."""
+DUPLICATE = 0x1A
+"""The number of a publication, four bytes, whose key was known already: it counts once. Since version 3."""
 DELIVER = 0x20
 """The length of the envelope's document, two bytes; that document; then the notification's."""
 LINK = 0x30
@@ -146,6 +148,23 @@ def accepted_up_to(content: bytes) -> tuple[int, Mode]:
         raise DecodeError("an acceptance that is none")
     number, mode = _ACCEPTED.unpack(content)
     return number, _MODES[mode]
+
+
+def duplicate(number: int) -> bytes:
+    """The frame that says that the key of a publication was known; its acceptance follows.
+
+    >>> duplicate(7).hex(" ")
+    '00 00 00 05 1a 00 00 00 07'
+    """
+    return frame(DUPLICATE, _NUMBER.pack(number))
+
+
+def duplicated(content: bytes) -> int:
+    """The number, from the content of such a frame."""
+    if len(content) != _NUMBER.size:
+        raise DecodeError("malformed DUPLICATE frame")
+    number: int = _NUMBER.unpack(content)[0]
+    return number
 
 
 def acknowledge(number: int, kind: int = ACKNOWLEDGE) -> bytes:

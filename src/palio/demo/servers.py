@@ -91,7 +91,14 @@ class ServerProcess:
                 self._seen[event].set()
 
     def _last_words(self) -> str:
-        return f": {self._log[-1]}" if self._log else ""
+        """The last line of the log; if it is an error as JSON, its text."""
+        if not self._log:
+            return ""
+        try:
+            error = json.loads(self._log[-1]).get("error")
+        except (ValueError, AttributeError):
+            error = None
+        return f": {error or self._log[-1]}"
 
     @property
     def pid(self) -> int:

@@ -1,1 +1,1 @@
-"""Links between servers: everything in one sequence for each direction, whatever the network below does to it."""
+"""Links between servers: a reliable sequence of messages in each direction, over a network that loses frames."""

@@ -1,7 +1,7 @@
-"""One end of a link: what one server knows of its link to one neighbour.
+"""One end of a link: the state that one server keeps for its link to one neighbour.
 
-:mod:`palio.link.states` says what follows from what; this module finds out which event a frame is, and does what the
-table says.
+:mod:`palio.link.states` has the table of states, events and actions. This module classifies frames as events and
+performs the actions.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from palio.link.states import TRANSITIONS, Action, Event, State
 from palio.routing.messages import Stamp, has_bad_stamp
 
 OPPOSITE = {"peer": "peer", "master": "client", "client": "master", "gateway": "gateway"}
-"""What a server is to its neighbour, by what the neighbour is to it."""
+"""The role of a server for its neighbour, by the role of the neighbour for the server."""
 MOST_CLOSING = 16
-"""Ends of sessions that are repeated to one neighbour. One that has not heard of an older end is told when it asks."""
+"""The number of ``Close`` frames that an end repeats to one neighbour. For older sessions it answers questions only."""
 
 Reply = Callable[[str, Frame], None]
 """Sends a frame to a neighbour."""
@@ -53,36 +53,36 @@ class End:
     )
 
     def __init__(self, ends: tuple[str, str], host: Host, settings: LinkSettings, keeper: Keeper, reply: Reply) -> None:
-        """Make the end of a server, which comes first, and its neighbour; frames that answer others go to ``reply``."""
+        """Create the end of a link. ``ends`` has this server and the neighbour; ``reply`` sends answers to frames."""
         self.server, self.peer = ends
         self._host, self._settings, self._keeper, self._reply = host, settings, keeper, reply
         self.state = State.IDLE
         self.wish: Wish | None = None
-        """What this end wants; it opens the link again whenever the link is lost."""
+        """The link that this end opens, and opens again after a loss; ``None`` if it only accepts."""
         self.reason = ""
-        """Why there is no link, as far as is known."""
+        """Why there is no link, if this end knows."""
         self.is_barred = False
-        """Whether the operator has removed the link here, so that the neighbour's questions are refused."""
+        """Whether the operator has removed the link here, so that this end refuses the neighbour."""
         self.is_blocked = False
-        """Of a refused link: whether it could not be, as far as this end knew by itself when it last looked."""
+        """For a refused link: whether this server itself knew a reason against it at the last attempt."""
         self.link: Link | None = None
         self.reopen_at: int | None = None
         self._pause = settings.retransmit
-        """How long the next attempt waits after a loss: longer each time, until a link has lasted for a while."""
+        """The pause after the next loss. It doubles with each loss, until a link has lasted for a while."""
         self._up_at = 0
         self.closing: dict[Stamp, Repeated[Close]] = {}
-        """Ends of sessions that the neighbour has not heard of; while it cannot be reached there may be several."""
+        """The ``Close`` frames that the neighbour has not answered, by session."""
         self._question: Repeated[Open] | Repeated[Probe] | None = None
-        """What this end has asked: for the link, or whether the neighbour knows it still."""
+        """The ``Open`` or the ``Probe`` that the neighbour has not answered."""
         self._answer: tuple[Open, Repeated[Accept]] | None = None
-        """What this end has accepted and the neighbour has not confirmed."""
+        """The ``Open`` that this end has accepted, and its ``Accept``, which the neighbour has not confirmed."""
         self._told: list[LinkEvent] = []
         self._received: Frame | None = None
 
-    # -- what happens --------------------------------------------------------------------------------------------------
+    # -- events --------------------------------------------------------------------------------------------------------
 
     def happen(self, event: Event, now: int, frame: Frame | None = None, reason: str = "") -> list[LinkEvent]:
-        """Do what the table says; what the server has to know of it."""
+        """Perform a transition of the table. Returns the events for the server."""
         state, actions = TRANSITIONS[self.state, event]
         if reason:
             self.reason = reason
@@ -103,13 +103,19 @@ class End:
         return told
 
     def want(self, wish: Wish, now: int) -> list[LinkEvent]:
-        """Open the link, and keep it."""
+        """Open the link, and open it again after each loss."""
         self._set_wish(wish)
-        self.is_barred = False
+        self.allow()
         return self.try_again(Event.CONNECT, now)
 
+    def allow(self) -> None:
+        """Accept the neighbour's questions again; why an earlier link has ended does not matter any more."""
+        self.is_barred = False
+        if self.state is State.IDLE:
+            self.reason = ""
+
     def try_again(self, event: Event, now: int) -> list[LinkEvent]:
-        """Something happens that leads to a question for a wanted link, unless there is a reason against it."""
+        """Handle an event that makes this end ask for a wanted link. If the host has an obstacle, do not ask."""
         reason = None if self.wish is None else self._host.obstacle(self.peer, self.wish)
         if reason is None or TRANSITIONS[self.state, event].state is not State.ASKING:
             return self.happen(event, now)
@@ -119,7 +125,7 @@ class End:
         return [] if is_known else self.happen(Event.BLOCKED, now, reason=reason)
 
     def want_no_longer(self) -> None:
-        """Give up the wish; the link stays until it is ended."""
+        """Do not open the link again. An established link stays."""
         self._set_wish(None)
 
     def _set_wish(self, wish: Wish | None) -> None:
@@ -131,7 +137,7 @@ class End:
                 self._keeper.put(("wish", self.peer), wish)
 
     def reconsider(self, now: int) -> list[LinkEvent]:
-        """The network has changed: ask again for a link that could not be before, and can be now."""
+        """After a change of the network, ask again for a link that this server itself had blocked."""
         assert self.wish is not None
         was_blocked = self.is_blocked
         self.is_blocked = self._host.obstacle(self.peer, self.wish) is not None
@@ -140,12 +146,12 @@ class End:
     # -- frames --------------------------------------------------------------------------------------------------------
 
     def receive(self, frame: Frame, now: int) -> list[LinkEvent]:
-        """A frame has come from the neighbour."""
+        """Handle a frame of the neighbour other than data."""
         event, reason = _CLASSIFY[type(frame)](self, frame)
         return self.happen(event, now, frame, reason)
 
     def receive_data(self, frame: Data, now: int) -> Sequence[LinkEvent]:
-        """The same for data: this is the busiest way, so the row of the table for it is written out here."""
+        """Handle data. This is the hot path: the row of the table for data of the session is inlined here."""
         link = self.link
         if link is not None and link.session.stamp == frame.session:
             try:
@@ -166,7 +172,7 @@ class End:
 
     @property
     def session(self) -> Stamp | None:
-        """The stamp of the session that this end has or wants."""
+        """The stamp of the session that this end has, has accepted, or has asked for."""
         if self.link is not None:
             return self.link.session.stamp
         if self._answer is not None:
@@ -186,12 +192,12 @@ class End:
 
     def _refusal(self, frame: Open) -> str | None:
         if frame.latency < 1:
-            return f"a latency of {frame.latency}; it is 1 at least"
+            return f"the latency is {frame.latency}; the least is 1"
         if has_bad_stamp(frame.session, frame.members):
-            return "a stamp that is too high"
+            return "the number of a stamp is too high"
         role = OPPOSITE.get(frame.role)
         if role is None:
-            return f"{brief(frame.role)} is none of {', '.join(OPPOSITE)}"
+            return f"the role is {brief(frame.role)}; it must be one of {', '.join(OPPOSITE)}"
         if self.is_barred:
             return (
                 f"the operator of {self.server} has removed the link to {self.peer}; "
@@ -204,7 +210,7 @@ class End:
             assert self.wish is not None
             reason = self._host.refusal(self.peer, self.wish.role, None, frame.members)
             if has_bad_stamp(frame.session, frame.members):
-                reason = "a stamp that is too high"
+                reason = "the number of a stamp is too high"
             return (Event.ACCEPT, "") if reason is None else (Event.ACCEPT_REFUSED, reason)
         if self.link is None or self.link.session.stamp != frame.session:
             return Event.ACCEPT_OTHER, ""
@@ -230,7 +236,7 @@ class End:
         return (Event.PROBE if has_session and frame.session == self.session else Event.PROBE_OTHER), ""
 
     def _classify_known(self, frame: Known) -> tuple[Event, str]:
-        """Only the answer settles a doubt: other frames may be older than the question."""
+        """Accept only the answer to the current ``Probe``: other frames may be older than the question."""
         asked = self._question.frame if self._question is not None else None
         if self.state is not State.DOUBTED or asked != Probe(frame.session, frame.number):
             return Event.KNOWN_OTHER, ""
@@ -256,7 +262,7 @@ class End:
         _, members, limits = self._host.introduction()
         answer = Accept(frame.session, members, limits)
         self._answer = frame, Repeated(answer, now, self._settings)
-        self._keeper.put(("answer", self.peer), (frame, answer))  # the neighbour relies on it from now on
+        self._keeper.put(("answer", self.peer), (frame, answer))  # the neighbour may send messages as soon as it has it
 
     def _forget_answer(self) -> None:
         if self._answer is not None:
@@ -275,7 +281,7 @@ class End:
         self._reply(self.peer, Refuse(frame.session, reason))
 
     def _establish(self, now: int) -> None:
-        """The link is up: at the end that asked with the answer, at the other one when that is confirmed."""
+        """Establish the link: with the ``Accept`` at the end that asked, with the confirmation at the other end."""
         other: Open | Accept
         if self._answer is not None:
             asked, answer = self._answer
@@ -368,16 +374,16 @@ class End:
                 self._pause = self._settings.retransmit
             for key in link.keys(self.peer):
                 self._keeper.delete(key)
-            self._told.append(Down(self.peer, self.reason))
+            self._told.append(Down(self.peer, self.reason, link.session.publications))
 
     def _report(self, _now: int) -> None:
         if self.wish is not None:
             self._told.append(Refused(self.peer, self.reason))
 
-    # -- what is kept, and what is repeated ----------------------------------------------------------------------------
+    # -- storage and repetition ----------------------------------------------------------------------------------------
 
     def restore(self, records: Mapping[tuple[Any, ...], Any], now: int) -> Up | None:
-        """Take back what was kept of this end; the link, if there is one."""
+        """Restore this end from the records of the store. Returns the link, if there is one."""
         self.wish = records.get(("wish", self.peer))
         for key, close in records.items():
             if key[:2] == ("closing", self.peer):
@@ -399,7 +405,7 @@ class End:
         return Up(self.peer, link.role, link.session.stamp, (), (), link.latency)
 
     def repeated(self) -> list[Repeated[Any]]:
-        """The frames that this end repeats until they are answered."""
+        """The frames that this end repeats until the neighbour answers them."""
         found: list[Repeated[Any]] = [*self.closing.values()] if self.closing else []
         if self._question is not None:
             found.append(self._question)
@@ -409,7 +415,7 @@ class End:
 
     @property
     def is_forgettable(self) -> bool:
-        """Whether there is nothing to know about this end."""
+        """Whether this end has no state worth keeping."""
         return self.state is State.IDLE and self.wish is None and not self.closing and not self.is_barred
 
 

@@ -1,4 +1,4 @@
-"""What travels between two servers below the sequence: it may be lost, doubled or overtaken."""
+"""The frames that two servers exchange for a link. The network may lose, duplicate or reorder them."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from palio.routing.messages import Message, Stamp
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """Base of all frames; the session they belong to is the link's stamp."""
+    """Base of all frames. The stamp of the link identifies the session that a frame belongs to."""
 
     session: Stamp
 
 
 class Open(Frame, frozen=True, gc=False):
-    """A server asks for a link. Repeated until there is an answer."""
+    """A server asks for a link. It repeats the frame until it has an answer."""
 
     role: str
-    """What the asking server wants the other one to be."""
+    """The role that the other server is to have."""
     architecture: str
     members: tuple[tuple[str, Stamp], ...]
-    """The servers in the tree of the asking one."""
+    """The servers in the tree of the asking server."""
     latency: int = 1
-    """What the link counts for where there are several ways; the asking server says it for both."""
+    """The weight of the link where routing chooses among several paths. The asking server sets it for both."""
     limits: tuple[int, ...] = ()
-    """What the asking server takes (:data:`palio.model.limits.WIRE_FIELDS`); empty in version 1 of the protocol."""
+    """The limits of the asking server (:data:`palio.model.limits.WIRE_FIELDS`); empty in version 1 of the protocol."""
 
 
 class Accept(Frame, frozen=True, gc=False):
-    """The link is there. Repeated whenever the question is."""
+    """A server accepts a link. It repeats the frame until the other server confirms the session."""
 
     members: tuple[tuple[str, Stamp], ...]
     limits: tuple[int, ...] = ()
-    """What the accepting server takes; empty in version 1 of the protocol."""
+    """The limits of the accepting server; empty in version 1 of the protocol."""
 
 
 class Refuse(Frame, frozen=True, gc=False):
-    """The link will not be."""
+    """A server refuses a link."""
 
     reason: str
 
@@ -47,13 +47,13 @@ class Why(Enum):
     """Why a link ends."""
 
     ENDED = "ended"
-    """The operator ended it, the other end broke the rules, or the link closed a cycle: open it again only later."""
+    """The operator ended or changed it, the other end violated the protocol, or it closed a cycle."""
     UNKNOWN = "unknown"
-    """The server does not know the session, because it was restarted and has lost its data, or gave it up."""
+    """The server does not know the session: it was restarted and has lost its state, or it gave the session up."""
 
 
 class Close(Frame, frozen=True, gc=False):
-    """The link is no more. Repeated until there is an answer; also the answer to frames of an unknown session."""
+    """A session has ended. Repeated until there is an answer. Also the answer to frames of an unknown session."""
 
     why: Why
     reason: str = ""
@@ -61,35 +61,35 @@ class Close(Frame, frozen=True, gc=False):
 
 
 class Closed(Frame, frozen=True, gc=False):
-    """The other end knows that the link is no more."""
+    """The answer to :class:`Close`."""
 
 
 class Probe(Frame, frozen=True, gc=False):
-    """Do you still know this link? Repeated until there is an answer: that it is known, or that it is no more."""
+    """A server asks whether the other one still knows a session. Repeated until ``Known`` or ``Close`` arrives."""
 
     number: int
-    """Tells the answer from one to an earlier question."""
+    """Distinguishes the answer from the answer to an earlier question."""
 
 
 class Known(Frame, frozen=True, gc=False):
-    """The link of a :class:`Probe` is known. Since version 2 of the protocol the answer says how far it is."""
+    """The session of a :class:`Probe` is known. Since version 2 of the protocol it carries sequence numbers."""
 
     number: int
     base: int = -1
-    """The number of the first message of this direction that is not acknowledged."""
+    """The number of the first message of the sender of this frame that is not acknowledged."""
     end: int = -1
-    """The number behind the last message of this direction that may have been sent."""
+    """The number after the last message that the sender of this frame may have sent."""
     expected: int = -1
-    """The number of the next message of the other direction."""
+    """The number of the next message that the sender of this frame expects."""
 
 
 class Data(Frame, frozen=True, gc=False):
-    """Messages of the sequence, none if it only acknowledges."""
+    """Messages of the sequence; without messages it is an acknowledgement."""
 
     first: int
     """The number of the first message."""
     messages: tuple[Message, ...]
     expected: int
-    """All messages of the other direction with lower numbers have arrived."""
+    """The number of the next expected message of the other direction; it acknowledges all lower ones."""
     has_room: bool = True
-    """Whether more of them may come; if not, the other end keeps them until it hears that they may."""
+    """Whether the other end may send more. If not, it waits for a frame that permits it."""

@@ -1,4 +1,4 @@
-"""A link that is up: its session, and what is kept of it; and frames that are repeated until they are answered."""
+"""An established link: its session and its records in the store. Also frames that are repeated until answered."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F_co = TypeVar("F_co", bound=Frame, covariant=True)
 
 
 class Repeated(Generic[F_co]):
-    """A frame that is sent again and again until there is an answer."""
+    """A frame that is sent again, with growing pauses, until there is an answer."""
 
     __slots__ = ("_least", "_most", "at", "frame", "patience")
 
@@ -26,7 +26,7 @@ class Repeated(Generic[F_co]):
         self._most = settings.most_patience
 
     def is_due(self, now: int) -> bool:
-        """Whether to send it now; then it waits longer than before."""
+        """Whether to send the frame now. If so, the next pause is twice as long."""
         if now < self.at:
             return False
         self.at = now + self.patience
@@ -34,29 +34,30 @@ class Repeated(Generic[F_co]):
         return True
 
     def hasten(self, now: int) -> None:
-        """Send it now, and be as impatient as in the beginning."""
+        """Send the frame now, and begin with the shortest pause again."""
         self.at, self.patience = now, self._least
 
 
 class Link:
-    """A link that is up."""
+    """An established link."""
 
     __slots__ = ("_kept", "_parcels", "latency", "role", "session")
 
     def __init__(self, session: Session, role: str, latency: int) -> None:
         self.session, self.role, self.latency = session, role, latency
         self._kept = session.base, session.next, session.expected
-        """What the keeper knows of the session."""
+        """The sequence numbers that are in the store."""
         self._parcels: deque[tuple[int, int]] = deque()
-        """Messages that are kept together: the number of the first, and the one behind the last."""
+        """Messages that share one record: the number of the first, and the number after the last."""
 
     def begin(self, peer: str, keeper: Keeper) -> None:
-        """Note that the link is there."""
+        """Record that the link is established."""
         keeper.put(("link", peer), (self.session.stamp, self.role, self.latency, None))
 
     def keep(self, peer: str, keeper: Keeper) -> None:
-        """Note how far the session has come since the last call. What was said since is kept as one parcel, until all
-        of it is acknowledged.
+        """Record the progress of the session since the last call.
+
+        The messages that were sent since then share one record, which is deleted when all are acknowledged.
         """
         session, (base, end, expected) = self.session, self._kept
         if (session.base, session.next, session.expected) == self._kept:
@@ -74,7 +75,7 @@ class Link:
             keeper.put(("out", peer, first), session.messages_from(first))
 
     def replace(self, peer: str, fit: Callable[[Message], Message], keeper: Keeper) -> None:
-        """Put other messages in the place of those that are not acknowledged, and note that."""
+        """Replace the messages that are not acknowledged, and their records."""
         self.keep(peer, keeper)
         self.session.replace(fit)
         for first, _ in self._parcels:
@@ -86,7 +87,7 @@ class Link:
             keeper.put(("out", peer, base), self.session.messages_from(base))
 
     def keys(self, peer: str) -> Iterator[tuple[Hashable, ...]]:
-        """Of all that is kept."""
+        """The keys of all records of the link."""
         yield from (("link", peer), ("base", peer), ("in", peer))
         yield from (("out", peer, first) for first, _ in self._parcels)
 
@@ -98,7 +99,7 @@ class Link:
         begun: tuple[Stamp, str, int, Accept | None],
         settings: LinkSettings,
     ) -> Self:
-        """A link as it was kept. An answer that was kept with it, by an earlier release, does not matter."""
+        """Restore a link from its records. The answer in records of an earlier release is ignored."""
         stamp, role, latency, _ = begun
         parcels = sorted((key[2], each) for key, each in records.items() if key[:2] == ("out", peer))
         base, expected = records.get(("base", peer), 0), records.get(("in", peer), 0)

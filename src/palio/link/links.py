@@ -1,4 +1,4 @@
-"""All links of a server: when each of their ends has something to say, and how much may wait for neighbours."""
+"""All links of a server: their ends, the time of their next frames, and the limits of waiting messages."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NOTHING_WAITS = Backlog(0, 0, None)
 
 
 class LinkStatus(NamedTuple):
-    """What is known of the link to one neighbour."""
+    """The status of the link to one neighbour."""
 
     state: State
     reason: str
-    """Why there is no link, as far as is known."""
+    """Why there is no link, if that is known."""
     is_wanted: bool
     backlog: Backlog
 
@@ -37,38 +37,55 @@ class Links:
         self._keeper: Keeper = keeper or Nothing()
         self._ends: dict[str, End] = {}
         self._sessions: dict[str, Session] = {}
-        """Of the links that are up."""
+        """The sessions of established links."""
         self._refused: dict[str, None] = {}
-        """Neighbours whose links are wanted and refused."""
+        """The neighbours whose wanted links were refused."""
         self._waiting: dict[str, int] = {}
-        """Neighbours whose links are opened again, and when."""
+        """The times at which lost links are opened again."""
         self._replies: list[tuple[str, Frame]] = []
         self._stirred: dict[str, None] = {}
-        """Neighbours for which something may be due now."""
+        """The neighbours for which a frame may be due now."""
         self._planned: dict[str, int] = {}
-        """When to look at a neighbour again."""
+        """The time of the next look at a neighbour."""
         self._plans: list[tuple[int, str]] = []
-        """The same as a heap, with plans that do not count any more."""
+        """The same as a heap; it contains outdated entries."""
         self._full: dict[str, None] = {}
-        """Neighbours for which so much waits that others are held back."""
+        """The neighbours with so many waiting messages that others are held back."""
         self._has_room = True
-        """Whether there is room beside that."""
+        """Whether the driver has room for more messages."""
 
-    # -- what the operator and the driver say --------------------------------------------------------------------------
+    # -- operator and driver -------------------------------------------------------------------------------------------
 
     def connect(self, peer: str, wish: Wish, now: int) -> list[LinkEvent]:
-        """Open a link, and open it again whenever it is lost. A link that was refused is asked for again."""
+        """Open a link, and open it again after each loss. Ask again for a refused link.
+
+        If the link is established, another latency takes effect with the next session; :meth:`renew` ends the session.
+        """
         if peer == self._server:
             raise CallerError(f"{brief(peer)} cannot be linked with itself")
         end = self._end(peer)
-        if end.link is not None and (end.wish is not None or end.link.role != wish.role):
+        if end.link is not None and (end.wish == wish or end.link.role != wish.role):
             raise CallerError(f"there is a link to {brief(peer)} already")
         return self._happened(end, end.want(wish, now), now)
 
-    def disconnect(self, peer: str, now: int, *, bars: bool = True) -> list[LinkEvent]:
-        """End a link on purpose, or give up the wish for one.
+    def renew(self, peer: str, wish: Wish, now: int, *, latency_counts: bool) -> list[LinkEvent]:
+        """End the session of a wanted link if its role or its latency changes; :meth:`connect` opens a new one.
 
-        If that bars the neighbour, its own questions are refused from now on, also if there was no link.
+        The neighbour receives the reason. If routing does not use the latency, a new one does not end the session.
+        """
+        end = self._ends.get(peer)
+        if end is None or end.wish is None or end.session is None:
+            return []
+        changes = _changes(end.wish, wish, latency_counts=latency_counts)
+        if not changes:
+            return []
+        reason = f"{self._server} renews the link, because its configuration has changed: {', '.join(changes)}"
+        return self._happened(end, end.happen(Event.DISCONNECT, now, reason=reason), now)
+
+    def disconnect(self, peer: str, now: int, *, bars: bool = True, reason: str = "") -> list[LinkEvent]:
+        """End a link, and do not open it again. The neighbour receives the reason.
+
+        If ``bars`` is set, refuse the neighbour from now on, even if there was no link.
         """
         end = self._end(peer)
         if not bars and end.wish is None and end.state is State.IDLE:
@@ -76,31 +93,31 @@ class Links:
             raise CallerError(f"there is no link to {brief(peer)}")
         end.want_no_longer()
         end.is_barred = bars
-        reason = f"the operator of {self._server} has removed the link"
+        reason = reason or f"the operator of {self._server} has removed the link"
         return self._happened(end, end.happen(Event.DISCONNECT, now, reason=reason), now)
 
     def allow(self, peer: str) -> None:
-        """Accept links from a neighbour again that was disconnected here."""
+        """Accept links from a neighbour again after :meth:`disconnect` has barred it."""
         if peer in self._ends:
-            self._ends[peer].is_barred = False
+            self._ends[peer].allow()
 
     @property
     def barred(self) -> list[str]:
-        """The neighbours that were disconnected here and have not been allowed again."""
+        """The neighbours that are refused because the operator has removed their links."""
         return [peer for peer, end in self._ends.items() if end.is_barred]
 
     def break_off(self, peer: str, reason: str, now: int) -> list[LinkEvent]:
-        """End a link whose neighbour breaks the rules, or that closes a cycle; it stays wanted."""
+        """End a link because the neighbour violates the protocol or the link closes a cycle. It stays wanted."""
         end = self._ends.get(peer)
         return [] if end is None else self._happened(end, end.happen(Event.BREAK, now, reason=reason), now)
 
     def doubt(self, peer: str, now: int) -> list[LinkEvent]:
-        """The neighbour can be reached again: find out whether it still knows the link, and repeat questions now."""
+        """After a reconnection, ask whether the neighbour still knows the link, and repeat questions now."""
         end = self._ends.get(peer)
         return [] if end is None else self._happened(end, end.try_again(Event.DOUBT, now), now)
 
     def lose(self, peer: str, now: int, reason: str = "") -> list[LinkEvent]:
-        """Give up a link to a neighbour that cannot be reached; one that is wanted begins anew when it can be."""
+        """Drop the link to a neighbour that is unreachable. A wanted link is opened again."""
         end = self._ends.get(peer)
         if end is None:
             return []
@@ -108,7 +125,7 @@ class Links:
         return self._happened(end, end.happen(Event.LOSE, now, reason=reason if end.link is not None else ""), now)
 
     def reconsider(self, now: int) -> list[LinkEvent]:
-        """The network has changed: ask again for refused links that could not be before, and can be now."""
+        """After a change of the network, ask again for links that this server itself had blocked."""
         found: list[LinkEvent] = []
         for peer in list(self._refused):
             end = self._ends[peer]
@@ -116,7 +133,7 @@ class Links:
         return found
 
     def wake(self, now: int) -> list[LinkEvent]:
-        """Open the lost links again whose time has come."""
+        """Open lost links again whose pause is over."""
         found: list[LinkEvent] = []
         for peer in [peer for peer, time in self._waiting.items() if time <= now]:
             end = self._ends[peer]
@@ -126,7 +143,7 @@ class Links:
     # -- frames from neighbours ----------------------------------------------------------------------------------------
 
     def receive(self, peer: str, frame: Frame, now: int) -> Sequence[LinkEvent]:
-        """A frame has come in."""
+        """Handle a frame."""
         end = self._ends.get(peer)
         if isinstance(frame, Data) and end is not None and end.link is not None:
             return self._data(end, frame, now)
@@ -159,7 +176,7 @@ class Links:
         self._replies.append((peer, frame))
 
     def _happened(self, end: End, events: Sequence[LinkEvent], now: int) -> list[LinkEvent]:
-        """Note what has become of an end."""
+        """Update the indexes after an event at an end."""
         peer = end.peer
         self._stirred[peer] = None
         for event in events:
@@ -177,7 +194,7 @@ class Links:
         return list(events)
 
     def _classify(self, end: End) -> None:
-        """Note whether an end wants its link and has none."""
+        """Update the indexes of refused and lost links."""
         peer = end.peer
         if end.state is State.REFUSED:
             self._refused[peer] = None
@@ -188,17 +205,17 @@ class Links:
         else:
             self._waiting.pop(peer, None)
 
-    # -- what is kept --------------------------------------------------------------------------------------------------
+    # -- storage -------------------------------------------------------------------------------------------------------
 
     def keep(self) -> None:
-        """Note how far the sessions have come since the last call."""
+        """Record the progress of all sessions since the last call."""
         for peer in self._sessions:
             link = self._ends[peer].link
             assert link is not None
             link.keep(peer, self._keeper)
 
     def restore(self, records: Mapping[tuple[Any, ...], Any], now: int) -> list[Up]:
-        """Take back what was kept; the links that are there. Wanted links that are not there are opened again."""
+        """Restore the ends from the store. Returns the established links; wanted links are opened again."""
         ups = []
         kinds = ("wish", "link", "closing", "answer")
         for peer in dict.fromkeys(key[1] for key in records if key[0] in kinds):
@@ -220,7 +237,7 @@ class Links:
     # -- messages for neighbours ---------------------------------------------------------------------------------------
 
     def send(self, peer: str, messages: Sequence[Message], now: int) -> list[LinkEvent]:
-        """Put messages into the sequence of a link. If too many wait, the link is given up and begins anew."""
+        """Send messages over a link. If too many wait, drop the link and begin a new session."""
         self._stirred[peer] = None
         session = self._sessions[peer]
         try:
@@ -233,32 +250,32 @@ class Links:
         return []
 
     def replace(self, peer: str, fit: Callable[[Message], Message]) -> None:
-        """Put other messages in the place of those that a neighbour has not acknowledged: it cannot take them."""
+        """Replace the unacknowledged messages of a link, because the neighbour cannot take them."""
         link = self._ends[peer].link
         assert link is not None
         link.replace(peer, fit, self._keeper)
 
-    # -- how much there may be -----------------------------------------------------------------------------------------
+    # -- flow control --------------------------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
-        """Whether whoever brings more for neighbours should wait."""
+        """Whether publishers should wait, because too many messages wait for a neighbour."""
         return bool(self._full)
 
     def room(self, now: int, *, is_there: bool) -> None:
-        """Whether this server can take more from its neighbours, as far as its driver knows."""
+        """Set whether the driver has room for more messages of neighbours."""
         self._has_room = is_there
         self._say_room(now)
 
     def _relieve(self, peer: str, now: int) -> None:
-        """Enough is gone of what waited for a neighbour."""
+        """The backlog of a neighbour is short again."""
         del self._full[peer]
         self._say_room(now)
 
     def _say_room(self, now: int) -> None:
-        """Tell those neighbours for whom it has changed whether there is room for what they bring.
+        """Inform the neighbours for which it has changed whether they may send messages.
 
-        What waits for a neighbour is no reason not to take what that very one brings: else two could wait for each
+        A backlog for a neighbour does not hold back that neighbour itself: otherwise two servers could wait for each
         other for ever.
         """
         for peer, session in self._sessions.items():
@@ -268,10 +285,10 @@ class Links:
                 session.acknowledge_soon(now)
                 self._stirred[peer] = None
 
-    # -- frames for neighbours -----------------------------------------------------------------------------------------
+    # -- frames to neighbours ------------------------------------------------------------------------------------------
 
     def frames(self, now: int) -> list[tuple[str, Frame]]:
-        """All frames that are due."""
+        """Return all frames that are due."""
         stirred, self._stirred = self._stirred, {}
         plans = self._plans
         while plans and plans[0][0] <= now:
@@ -297,7 +314,7 @@ class Links:
         return due
 
     def _plan(self, peer: str, time: int | None) -> None:
-        """Note when to look at a neighbour again. A look that turns out to be too early does no harm."""
+        """Plan the next look at a neighbour. A look that is too early does no harm."""
         if time is not None:
             planned = self._planned.get(peer)
             if planned is None or time < planned:
@@ -306,24 +323,24 @@ class Links:
 
     @property
     def deadline(self) -> int | None:
-        """When :meth:`frames` must be asked again at the latest."""
+        """The latest time for the next call of :meth:`frames`."""
         plans, planned = self._plans, self._planned
         while plans:
             time, peer = plans[0]
             if planned.get(peer) == time:
                 return time
-            heappop(plans)  # an earlier look has been planned, and taken, since
+            heappop(plans)  # outdated: there was an earlier look
         return None
 
-    # -- what is known of them -----------------------------------------------------------------------------------------
+    # -- status --------------------------------------------------------------------------------------------------------
 
     @property
     def wishes(self) -> dict[str, Wish]:
-        """The neighbours to which this server opens links."""
+        """The links that this server opens, by neighbour."""
         return {peer: end.wish for peer, end in self._ends.items() if end.wish is not None}
 
     def status(self, peer: str) -> LinkStatus:
-        """What is known of the link to a neighbour, whether there is one or not."""
+        """The status of the link to a neighbour, whether there is one or not."""
         end = self._ends.get(peer)
         if end is None:
             return LinkStatus(State.IDLE, "", False, _NOTHING_WAITS)
@@ -332,12 +349,26 @@ class Links:
         return LinkStatus(end.state, end.reason, end.wish is not None, backlog)
 
     def latency(self, peer: str) -> int:
-        """The latency of the link to a neighbour, as the routing counts it."""
+        """The latency of an established link."""
         link = self._ends[peer].link
         assert link is not None
         return link.latency
 
     @property
     def peers(self) -> Iterable[str]:
-        """The neighbours to which there are links."""
+        """The neighbours with established links."""
         return self._sessions.keys()
+
+
+def _changes(before: Wish, after: Wish, *, latency_counts: bool) -> list[str]:
+    """Describe the changes of a wanted link that need a new session.
+
+    >>> _changes(Wish("peer", 1), Wish("peer", 5), latency_counts=True)
+    ['the latency from 1 to 5']
+    """
+    changes = []
+    if after.role != before.role:
+        changes.append(f"the role from {before.role} to {after.role}")
+    if after.latency != before.latency and latency_counts:
+        changes.append(f"the latency from {before.latency} to {after.latency}")
+    return changes

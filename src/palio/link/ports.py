@@ -1,4 +1,4 @@
-"""What links tell a server, what they ask it, and where they note what must survive."""
+"""The interface of links to their server: events, questions to the host, and records for the store."""
 
 from __future__ import annotations
 
@@ -13,43 +13,45 @@ Members = tuple[tuple[str, Stamp], ...]
 
 
 class Wish(msgspec.Struct, frozen=True, gc=False):
-    """A link that this server opens, and opens again when it is lost."""
+    """A link that this server opens, and opens again after each loss."""
 
     role: str
     latency: int = 1
 
 
 class Up(msgspec.Struct, frozen=True, gc=False):
-    """A link is there; messages may be sent."""
+    """A link is established and accepts messages."""
 
     peer: str
     role: str
     stamp: Stamp
     members: Members
-    """What the neighbour brings."""
+    """The servers that are reached over the neighbour."""
     told: Members
-    """What it was told."""
+    """The servers that the neighbour reaches over this server, as it was informed."""
     latency: int = 1
     limits: tuple[int, ...] = ()
-    """What it takes; empty if it did not say."""
+    """The limits of the neighbour; empty if it has not sent any."""
 
 
 class Down(msgspec.Struct, frozen=True, gc=False):
-    """A link is gone, and what was on its way may be lost."""
+    """A link has ended. Messages that were not acknowledged are discarded."""
 
     peer: str
     reason: str = ""
+    discarded: int = 0
+    """Publications that waited for the neighbour and were not acknowledged; some of them may have arrived."""
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """A link that is wanted cannot be now."""
+    """A wanted link was refused, by the neighbour or by this server."""
 
     peer: str
     reason: str
 
 
 class Received(msgspec.Struct, frozen=True, gc=False):
-    """Messages have arrived, in their order."""
+    """Messages have arrived, in the order in which they were sent."""
 
     peer: str
     messages: Sequence[Message]
@@ -59,36 +61,36 @@ LinkEvent = Up | Down | Refused | Received
 
 
 class Host(Protocol):
-    """What links ask the server."""
+    """Questions of links to their server."""
 
     def next_stamp(self) -> Stamp:
-        """For a new link."""
+        """The stamp of a new session."""
 
     def introduction(self) -> tuple[str, Members, tuple[int, ...]]:
-        """The architecture, the servers of the tree, and the limits of what this server takes from neighbours."""
+        """The architecture, the servers of the tree, and the limits of this server."""
 
     def obstacle(self, peer: str, wish: Wish) -> str | None:
-        """Why it makes no sense to ask for a wanted link now, if so."""
+        """The reason why asking for a wanted link would be in vain now, or ``None``."""
 
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
-        """Why there cannot be a link to such a neighbour, if so.
+        """The reason to refuse a link to such a neighbour, or ``None``.
 
-        The architecture is not known when a neighbour has accepted.
+        The architecture is ``None`` when the neighbour has accepted the link.
         """
 
 
 class Keeper(Protocol):
-    """Where links note what must survive, if anything must."""
+    """Receives the records of links that must survive a restart."""
 
     def put(self, key: tuple[Hashable, ...], value: object) -> None:
-        """The record of a key is this from now on."""
+        """Write the record of a key, or replace it."""
 
     def delete(self, key: tuple[Hashable, ...]) -> None:
-        """There is no record of a key any more."""
+        """Delete the record of a key."""
 
 
 class Nothing:
-    """Keeps nothing."""
+    """A keeper for servers without a store: it discards all records."""
 
     def put(self, key: tuple[Hashable, ...], value: object) -> None:
         """Do nothing."""

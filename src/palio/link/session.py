@@ -1,4 +1,4 @@
-"""One numbered sequence in each direction: acknowledged, sent again, and without doubles."""
+"""A numbered sequence of messages in each direction, with acknowledgement, retransmission and deduplication."""
 
 from __future__ import annotations
 
@@ -14,73 +14,82 @@ from palio.link.frames import Data, Known
 from palio.routing.messages import Message, Publish, Stamp
 
 PEER_FRAME_BYTES = 64 << 20
-"""What a server may send at once: a message of a link may hold many notifications."""
+"""The longest frame that a server may send: a message of a link may hold many notifications."""
 _CONTROL_BYTES = 256
-"""What a message without a notification counts for: it is bounded by the limits of filters."""
+"""The assumed size of a message without a notification. The limits of filters bound the real size."""
 
 
 class LinkSettings(msgspec.Struct, frozen=True):
-    """How patient a link is; times are in microseconds."""
+    """Time-outs and limits of links. Times are in microseconds."""
 
     retransmit: int = 200_000
-    """What was not acknowledged for so long is sent again; then it waits twice as long, and so on."""
+    """The time-out of the first retransmission; it doubles with each further one."""
     most_patience: int = 6_400_000
-    """So long at most."""
+    """The longest time-out of a retransmission."""
     acknowledge: int = 20_000
-    """An acknowledgement waits so long for messages that could carry it, or until half a window has come."""
+    """The longest delay of an acknowledgement, which waits for messages that can carry it or for half a window."""
     window: int = 1_024
-    """Messages that are on their way at the same time; others wait."""
+    """The number of messages that may be in flight."""
     frame: int = 128
-    """Messages in one frame."""
+    """The number of messages in one frame."""
     full: int = 4_096
-    """With so many messages waiting, whoever brings more is held back."""
+    """With so many waiting messages, clients and other neighbours that publish are held back."""
     full_bytes: int = 16 << 20
-    """The same, by their size."""
+    """The same, in bytes."""
     outbox: int = 100_000
-    """Messages that may wait; with more the link is given up, and begins anew."""
+    """With more waiting messages the link is dropped, and a new session begins."""
     outbox_bytes: int = 256 << 20
-    """The same, by their size."""
+    """The same, in bytes."""
     letters: int = 1_000
-    """Publications of each link that the peer cannot take and that are kept; with more the oldest are dropped."""
+    """The number of undeliverable publications that are kept for each link; with more the oldest are dropped."""
     letters_bytes: int = 16 << 20
-    """The same, by their size; the last one is kept in any case."""
+    """The same, in bytes; the last one is always kept."""
 
 
 def size_of(message: Message) -> int:
-    """About how many bytes a message takes while it waits."""
+    """The approximate size of a waiting message in bytes."""
     return message.notification.size if message.__class__ is Publish else _CONTROL_BYTES
 
 
 class BrokenSequenceError(PeerError):
-    """The other server acknowledges what was never sent."""
+    """The other server acknowledges messages that were never sent."""
 
 
 class Contradiction(NamedTuple):
-    """Two ends of a session do not agree about how far it is: one of them came back with an older state."""
+    """The sequence numbers of the two ends contradict each other: one end was restored from an older state."""
 
     is_here: bool
-    """Whether that is this end."""
+    """Whether this end was restored."""
     text: str
 
 
 class Backlog(NamedTuple):
-    """What waits for a neighbour."""
+    """The messages that wait for a neighbour."""
 
     messages: int
     bytes: int
     since: int | None
-    """When the oldest of it was given to the link."""
+    """The time at which the oldest one was sent to the link."""
 
 
 _MOMENT = 100_000
-"""Microseconds: messages that are given to a session within this time count as given at the same time."""
+"""Microseconds. Messages that are sent within this time share one time stamp."""
+
+
+def _allowed(most: int, waiting: int, more: int) -> int:
+    """What may wait, if so much waited when the server started, perhaps with a higher bound: that stays.
+
+    >>> _allowed(100, 90, 75), _allowed(100, 400, 75)
+    (100, 475)
+    """
+    return most if waiting <= most else waiting + more
 
 
 class Session:
-    """The state of one link at one of its ends.
+    """The sequences of one session at one end.
 
-    What is given to :meth:`send` comes out of the other end's :meth:`receive` once and in order, as long as frames get
-    through now and then; :meth:`frames` says what to send now, :attr:`deadline` when to ask again at the latest.
+    The other end's :meth:`receive` returns each message of :meth:`send` once and in order, as long as some frames get
+    through. :meth:`frames` returns the frames to send now; :attr:`deadline` is the latest time for the next call.
     """
 
     __slots__ = (
@@ -89,6 +98,8 @@ class Session:
         "_bytes",
         "_end",
         "_given",
+        "_most",
+        "_most_bytes",
         "_outbox",
         "_patience",
         "_resend_at",
@@ -113,61 +124,63 @@ class Session:
         self._settings = settings
         self._outbox: deque[Message] = deque(outbox)
         self._bytes = sum(map(size_of, self._outbox))
+        self._most = _allowed(settings.outbox, len(self._outbox), settings.full)
+        self._most_bytes = _allowed(settings.outbox_bytes, self._bytes, settings.full_bytes)
+        """What may wait."""
         self._end = base + len(self._outbox)
-        """The number after the last message that may have been sent."""
+        """The number after the last message that this end may have sent."""
         self.has_room = True
-        """Whether this end can take more; said with all frames. What comes nevertheless is taken."""
+        """Whether this end can take more messages; sent with all data. Messages that arrive anyway are accepted."""
         self.is_held = False
-        """Whether the other end has said that it has no room."""
+        """Whether the other end has no room for more messages."""
         self._sent = 0
-        """So many of the outbox are on their way."""
+        """How many messages of the outbox are in flight."""
         self._told = expected
-        """The number that the other end was last told to be expected."""
+        """The expected number in the last frame to the other end."""
         self._patience = settings.retransmit
         self._resend_at: int | None = None
         self._acknowledge_at: int | None = None
         self._asked: tuple[int, int] | None = None
-        """While it is in doubt whether the other end knows the session: base and expected when that was asked."""
+        """While a ``Probe`` is unanswered: base and expected at the time of the ``Probe``."""
         self._given: deque[tuple[int, int]] = deque()
-        """When messages were given: the number behind them, and the time. Of those of an earlier life it is not known.
-        """
+        """When messages were sent: the number after them, and the time. Unknown for messages of an earlier start."""
 
     @property
     def is_fresh(self) -> bool:
-        """Whether nothing has gone over the session yet, as far as this end knows."""
+        """Whether no message was acknowledged in either direction, as far as this end knows."""
         return self.base == self.expected == 0
 
     @property
     def positions(self) -> tuple[int, int, int]:
-        """How far this end is: the first message not acknowledged, the one behind the last sent, the next expected."""
+        """The numbers of the first unacknowledged message, after the last sent one, and of the next expected one."""
         return self.base, self._end, self.expected
 
     @property
     def backlog(self) -> Backlog:
-        """What the other end has not acknowledged."""
+        """The messages that the other end has not acknowledged."""
         return Backlog(len(self._outbox), self._bytes, self._given[0][1] if self._given else None)
 
     # -- doubt ---------------------------------------------------------------------------------------------------------
 
     def suspend(self) -> None:
-        """Send no messages until it is known that the other end agrees about the session."""
+        """Send no messages until the other end has confirmed the session."""
         self._asked = self.base, self.expected
         self._sent = 0
 
     def resume(self, now: int) -> None:
-        """The other end agrees: send what was not acknowledged."""
+        """The other end has confirmed the session: send the unacknowledged messages."""
         self._asked = None
         self._patience = self._settings.retransmit
         self._resend_at = now if self._outbox else None
 
     def contradiction(self, known: Known) -> Contradiction | None:
-        """Whether the other end's answer shows that one of the two has an older state of the session.
+        """Return how the numbers of the other end contradict those of this end, or ``None``.
 
-        The answer is younger than the question. So the other end must know what it had acknowledged and sent when this
-        end asked; and it cannot know more than this end has sent and acknowledged until now.
+        The answer is younger than the question. So the numbers of the other end include everything that it had
+        acknowledged and sent when this end asked, and nothing that this end has not sent and acknowledged by now.
         """
         if known.base < 0 or self._asked is None:
-            return None  # an older server does not say how far it is
+            return None  # a server of version 1 does not send its numbers
         base, expected = self._asked
         if known.expected < base:
             return Contradiction(False, f"it expects message {known.expected}, and has acknowledged {base}")
@@ -181,7 +194,7 @@ class Session:
 
     @property
     def deadline(self) -> int | None:
-        """When :meth:`frames` must be asked again, if nothing happens before."""
+        """The time at which :meth:`frames` must be called, if nothing happens before."""
         resend, acknowledge = self._resend_at, self._acknowledge_at
         if self._asked is not None:
             return acknowledge
@@ -190,7 +203,7 @@ class Session:
         return resend
 
     def is_due(self, now: int) -> bool:
-        """Whether :meth:`frames` may have something to say."""
+        """Whether :meth:`frames` may return frames."""
         if self._asked is not None:
             return self._acknowledge_at is not None and self._acknowledge_at <= now
         if self._sent < len(self._outbox) and self._sent < self._settings.window and not self.is_held:
@@ -199,46 +212,51 @@ class Session:
         return (resend is not None and resend <= now) or (acknowledge is not None and acknowledge <= now)
 
     def is_full(self, share: int = 1) -> bool:
-        """Whether as much waits, or a part of that (a half, a third), that nothing should be added."""
+        """Whether the outbox has reached its limit, or a part of the limit (a half, a third)."""
         settings = self._settings
         return len(self._outbox) * share >= settings.full or self._bytes * share >= settings.full_bytes
 
     @property
     def next(self) -> int:
-        """The number that the next message given to :meth:`send` will have."""
+        """The number of the next message of :meth:`send`."""
         return self.base + len(self._outbox)
+
+    @property
+    def publications(self) -> int:
+        """How many of the messages that are not acknowledged are publications."""
+        return sum(message.__class__ is Publish for message in self._outbox)
 
     def unacknowledged(self) -> tuple[Message, ...]:
         """The messages from :attr:`base` on."""
         return tuple(self._outbox)
 
     def messages_from(self, number: int) -> tuple[Message, ...]:
-        """The messages that are not acknowledged from a number on."""
+        """The unacknowledged messages from a number on."""
         return tuple(islice(self._outbox, number - self.base, None))
 
     def acknowledge_soon(self, now: int) -> None:
-        """Let the other end hear something, also if there is nothing to say."""
+        """Send data now, even if it only acknowledges."""
         self._acknowledge_at = now
 
     def hasten(self, now: int) -> None:
-        """Send at once what was not acknowledged: the other end can be reached again."""
+        """Retransmit at once: the other end can be reached again."""
         self._patience = self._settings.retransmit
         if self._resend_at is not None:
             self._resend_at = now
 
     def replace(self, fit: Callable[[Message], Message]) -> None:
-        """Put other messages in the place of those that are not acknowledged, under the same numbers."""
+        """Replace the unacknowledged messages; the numbers stay the same."""
         self._outbox = deque(map(fit, self._outbox))
         self._bytes = sum(map(size_of, self._outbox))
 
     def send(self, messages: Sequence[Message], now: int) -> None:
-        """Put messages into the sequence."""
-        settings, total = self._settings, len(self._outbox) + len(messages)
-        if total > settings.outbox:
-            raise LimitError("outbox", settings.outbox, total, "messages waiting for a neighbour")
+        """Append messages to the sequence."""
+        total = len(self._outbox) + len(messages)
+        if total > self._most:
+            raise LimitError("outbox", self._most, total, "messages waiting for a neighbour")
         size = self._bytes + sum(map(size_of, messages))
-        if size > settings.outbox_bytes:
-            raise LimitError("outbox_bytes", settings.outbox_bytes, size, "bytes waiting for a neighbour")
+        if size > self._most_bytes:
+            raise LimitError("outbox_bytes", self._most_bytes, size, "bytes waiting for a neighbour")
         self._bytes = size
         self._outbox.extend(messages)
         if self._given and now < self._given[-1][1] + _MOMENT:
@@ -246,7 +264,7 @@ class Session:
         self._given.append((self.next, now))
 
     def receive(self, frame: Data, now: int) -> Sequence[Message]:
-        """The messages of a frame that are next in the sequence; none if they came before or are not due yet."""
+        """Return the messages of a frame that are next in the sequence, without duplicates and without gaps."""
         if frame.expected > self.base:
             self._acknowledged(frame.expected, now)
         self.is_held = not frame.has_room
@@ -257,12 +275,12 @@ class Session:
         if self._acknowledge_at is None:
             self._acknowledge_at = now + self._settings.acknowledge
         if known < 0 or known >= len(messages):
-            self._acknowledge_at = now  # something is missing, or an acknowledgement was lost: say so at once
+            self._acknowledge_at = now  # a frame or an acknowledgement was lost: answer at once
             return ()
         fresh = messages[known:] if known else messages
         self.expected += len(fresh)
         if 2 * (self.expected - self._told) >= self._settings.window:
-            self._acknowledge_at = now  # else who sends much would have to wait
+            self._acknowledge_at = now  # otherwise the other end would run out of its window
         return fresh
 
     def _acknowledged(self, expected: int, now: int) -> None:
@@ -279,9 +297,9 @@ class Session:
         self._resend_at = now + self._patience if self._outbox else None
 
     def frames(self, now: int) -> list[Data]:
-        """The frames that are due: new messages, old ones once more, or an acknowledgement.
+        """Return the frames that are due: new messages, retransmissions, or an acknowledgement.
 
-        If the other end has no room, one frame is sent now and then, in case what it said later was lost.
+        While the other end has no room, one frame is sent now and then, in case a later permission was lost.
         """
         settings = self._settings
         if self._asked is not None:
@@ -301,14 +319,14 @@ class Session:
         return self._acknowledgement(now)
 
     def _acknowledgement(self, now: int) -> list[Data]:
-        """A frame without messages, if it is due."""
+        """Return a frame without messages, if one is due."""
         if self._acknowledge_at is None or now < self._acknowledge_at:
             return []
         self._acknowledge_at, self._told = None, self.expected
         return [Data(self.stamp, self.base, (), self.expected, self.has_room)]
 
     def _fresh(self, most: int) -> list[Data]:
-        """Frames with all messages that may set out."""
+        """Return frames with all messages that the window permits."""
         found = []
         sent, step = self._sent, self._settings.frame
         while sent < most:

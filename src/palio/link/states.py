@@ -1,21 +1,22 @@
-"""The states of one end of a link, as data: which event leads from which state to which, and what is done then.
+"""The state machine of one end of a link, as data: for each state and event the next state and the actions.
 
-An *end* is what one server knows of its link to one neighbour. A *session* is one life of the link; the server that
-opens it gives it a stamp that is never used again. Frames may be lost, doubled or late, so no rule relies on the order
-in which they come:
+An *end* is the state that one server keeps for its link to one neighbour. A *session* is one life of the link. The
+server that opens a session gives it a stamp that is never used again. Frames may be lost, duplicated or late, so no
+rule relies on the order in which they arrive:
 
-- A question (``Open``, ``Accept``, ``Probe``, ``Close``) is repeated until it is answered.
-- An end accepts a session only provisionally (``ANSWERING``). The link is up there when the server that opened the
-  session confirms it, so a late copy of an old ``Open`` never makes a link.
-- An ``Open`` of another session does not replace a link. The end asks its neighbour whether that still has the link
-  (``Probe``); if not, the neighbour says so (``Close``), and the next copy of the ``Open`` is accepted.
-- While an end asks, it sends no messages (``DOUBTED``). The answer (``Known``) says how far the neighbour is. If that
-  contradicts what this end knows, one of the two came back with an older state, and the session begins anew.
-- A link that is wanted stays wanted. When it is lost it is opened again after a short while (``WAITING``); when it was
-  refused (``REFUSED``), it is opened again as soon as something has changed that may have been the reason.
+- An end repeats a question (``Open``, ``Accept``, ``Probe``, ``Close``) until the neighbour answers it.
+- An end accepts a session provisionally (``ANSWERING``). Its link is up when the server that opened the session
+  confirms it, so a late copy of an old ``Open`` never creates a link.
+- An ``Open`` of another session does not replace a link. The end asks its neighbour whether it still has the link
+  (``Probe``). If it has not, it answers ``Close``, and the end accepts the next copy of the ``Open``.
+- While an end waits for that answer, it sends no messages (``DOUBTED``). The answer ``Known`` contains the sequence
+  numbers of the neighbour. If they contradict the numbers of this end, one of the two servers was restored from an
+  older state, and a new session begins.
+- A wanted link stays wanted. After a loss the end opens it again after a short pause (``WAITING``). After a refusal
+  (``REFUSED``) the end opens it again when the reason for the refusal may be gone.
 
-:data:`TRANSITIONS` has a row for every state and event. ``docs/links.md`` shows it as a diagram, which
-:func:`diagram` makes.
+:data:`TRANSITIONS` has a row for every state and event. :func:`diagram` and :func:`table` print it for
+``docs/links.md``.
 """
 
 from __future__ import annotations
@@ -25,74 +26,74 @@ from typing import NamedTuple
 
 
 class State(Enum):
-    """What one end of a link is doing."""
+    """The state of one end of a link."""
 
     IDLE = "idle"
-    """There is no link, and this end wants none."""
+    """There is no link, and this end does not want one."""
     WAITING = "waiting"
     """A wanted link was lost; this end opens it again after a short while."""
     REFUSED = "refused"
-    """The neighbour refused a wanted link, or ended it."""
+    """The neighbour has refused a wanted link, or has ended it."""
     ASKING = "asking"
-    """This end has asked for a link."""
+    """This end has asked for a link and waits for the answer."""
     ANSWERING = "answering"
-    """This end has accepted a link, and the neighbour has not confirmed it yet."""
+    """This end has accepted a link that the neighbour has not confirmed yet."""
     UP = "up"
-    """The link is there."""
+    """The link is established."""
     DOUBTED = "doubted"
-    """The link is there; this end asks its neighbour whether that knows it still, and sends no messages meanwhile."""
+    """The link is established. This end asks whether the neighbour still knows it, and sends no messages meanwhile."""
 
     @property
     def has_link(self) -> bool:
-        """Whether messages may be given to the link."""
+        """Whether the link accepts messages to send."""
         return self in (State.UP, State.DOUBTED)
 
 
 class Event(Enum):
-    """What happens to one end; of frames it matters whether they belong to the session that the end has now."""
+    """An event at one end. A frame is a different event if it belongs to another session than the end has now."""
 
     CONNECT = "connect"
-    """The operator or the driver wants the link."""
+    """The operator or the driver asks for the link."""
     BLOCKED = "blocked"
-    """This end wants the link and knows that it cannot be now, for instance because it would close a cycle."""
+    """This end wants the link and knows a reason against it, for instance that it would close a cycle."""
     DISCONNECT = "disconnect"
-    """The operator ends the link, and wants it no longer."""
+    """The operator ends the link and does not want it any more."""
     DOUBT = "doubt"
-    """The driver can reach the neighbour again, or this server was restarted."""
+    """The driver has reconnected to the neighbour, or this server was restarted."""
     LOSE = "lose"
-    """The neighbour could not be reached for too long, or too many messages wait for it."""
+    """The neighbour was unreachable for too long, or too many messages wait for it."""
     BREAK = "break"
-    """The neighbour breaks the rules, or the link closes a cycle."""
+    """The neighbour violates the protocol, or the link closes a cycle."""
     DUE = "due"
-    """The time to open the link again has come."""
+    """The pause before the next attempt is over."""
     RETRY = "retry"
     """The reason for a refusal may be gone."""
     OPEN = "Open"
-    """The neighbour asks for a link that can be."""
+    """The neighbour asks for a link that this end can accept."""
     OPEN_REFUSED = "Open, refused"
-    """The neighbour asks for a link that cannot be."""
+    """The neighbour asks for a link that this end must refuse."""
     OPEN_AGAIN = "Open, again"
-    """A copy of the question for the session that this end has."""
+    """A copy of the ``Open`` of the session that this end has."""
     OPEN_OTHER = "Open, other session"
-    """The neighbour asks for another session than this end has, or a late copy comes."""
+    """The neighbour asks for another session than this end has, or the frame is late."""
     OPEN_YOUNGER = "Open, younger"
-    """Both ends have asked, and the neighbour's session is the younger one."""
+    """Both ends have asked, and the session of the neighbour is the younger one."""
     OPEN_ENDED = "Open, ended session"
     """The neighbour asks for a session that this end has closed."""
     ACCEPT = "Accept"
     ACCEPT_REFUSED = "Accept, refused"
-    """The neighbour accepts; meanwhile the link cannot be any more."""
+    """The neighbour accepts, but this end cannot have the link any more."""
     ACCEPT_AGAIN = "Accept, again"
-    """A copy of the answer; the session is as new as the neighbour takes it to be."""
+    """A copy of the ``Accept``; no messages have been sent yet, so both ends agree that the session is new."""
     ACCEPT_LATE = "Accept, late"
-    """A copy of the answer, though messages have gone over the link: it is late, or the neighbour has forgotten."""
+    """A copy of the ``Accept`` after messages were sent: it is late, or the neighbour has lost its state."""
     ACCEPT_OTHER = "Accept, other session"
     REFUSE = "Refuse"
     REFUSE_OTHER = "Refuse, other session"
     CLOSE = "Close, unknown"
     """The neighbour does not know the session, or has given it up."""
     CLOSE_ENDED = "Close, ended"
-    """The neighbour's operator has ended the link, or this end broke the rules, or there is a cycle."""
+    """The operator of the neighbour ended the link, this end violated the protocol, or the link closes a cycle."""
     CLOSE_OTHER = "Close, other session"
     CLOSED = "Closed"
     PROBE = "Probe"
@@ -100,47 +101,47 @@ class Event(Enum):
     KNOWN = "Known"
     """The neighbour knows the session, and both ends agree about it."""
     KNOWN_ELSE = "Known, contradiction"
-    """The neighbour knows the session; one of the two ends came back with an older state of it."""
+    """The neighbour knows the session, but one of the two ends was restored from an older state of it."""
     KNOWN_OTHER = "Known, other question"
     CONFIRM = "Data, first"
-    """The server that opened the session shows that it has the answer."""
+    """The first data of the session: the server that opened it has received the ``Accept``."""
     CONFIRM_REFUSED = "Data, first, refused"
-    """The same; meanwhile the link cannot be any more."""
+    """The same, but this end cannot have the link any more."""
     DATA = "Data"
     DATA_BROKEN = "Data, contradiction"
     """The neighbour acknowledges messages that this end never sent."""
     DATA_EARLY = "Data, early"
-    """Data of a session that this end does not take for established yet."""
+    """Data of a session that is not established at this end yet."""
     DATA_OTHER = "Data, other session"
 
 
 class Action(Enum):
-    """What one end does; in the order in which a row of the table names them."""
+    """An action of one end. An end performs the actions of a row in their order."""
 
     ASK = "send Open until it is answered"
     ANSWER = "send Accept until it is confirmed"
     ANSWER_AGAIN = "send Accept"
     REFUSE = "send Refuse"
-    ESTABLISH = "the link is up"
+    ESTABLISH = "report that the link is up"
     ACKNOWLEDGE = "send an acknowledgement"
     PROBE = "send Probe until it is answered"
-    TRUST = "send messages again"
+    TRUST = "resume sending messages"
     REPLY_KNOWN = "send Known"
     REPLY_UNKNOWN = "send Close"
     REPLY_CLOSED = "send Closed"
     HASTEN = "repeat questions now"
-    TAKE = "take the messages"
-    FORGET_CLOSED = "repeat Close no longer"
-    END = "the link is down, or the attempt is over; send Close (ended) until it is answered"
-    DROP = "the link is down, or the attempt is over; send Close (unknown) until it is answered"
-    FORGET = "the link is down, or the attempt is over"
+    TAKE = "accept the messages"
+    FORGET_CLOSED = "stop repeating Close"
+    END = "drop the session; send Close (ended) until it is answered"
+    DROP = "drop the session; send Close (unknown) until it is answered"
+    FORGET = "drop the session"
     REPORT = "report the refusal, if the link is wanted"
 
 
 class Next(NamedTuple):
-    """A row of the table: the next state, and what is done on the way to it.
+    """A row of the table: the next state, and the actions on the way to it.
 
-    ``WAITING`` and ``REFUSED`` are for links that this end wants; if it does not, ``IDLE`` takes their place.
+    ``WAITING`` and ``REFUSED`` are states of wanted links. If this end does not want the link, it becomes ``IDLE``.
     """
 
     state: State
@@ -205,43 +206,43 @@ _ROWS: tuple[tuple[tuple[State, ...], Event, State | None, tuple[Action, ...]], 
     ((State.ASKING, State.ANSWERING), Event.DATA_EARLY, None, ()),
     (_EVERY, Event.DATA_OTHER, None, (Action.REPLY_UNKNOWN,)),
 )
-"""States, what happens in them, the next state (``None``: the same one), and what is done."""
+"""States, an event, the next state (``None``: unchanged), and the actions."""
 
 TRANSITIONS: dict[tuple[State, Event], Next] = {
     (state, event): Next(state if target is None else target, actions)
     for states, event, target, actions in _ROWS
     for state in states
 }
-"""What follows when something happens in a state. Events that cannot happen in a state have no row:
-:data:`IMPOSSIBLE` says why.
+"""The next state and the actions for a state and an event. Events that cannot happen in a state have no row;
+:data:`IMPOSSIBLE` gives the reasons.
 """
 
 IMPOSSIBLE: dict[Event, str] = {
-    Event.OPEN: "an end that has a session takes another Open as OPEN_OTHER",
-    Event.OPEN_REFUSED: "an end that has a session takes another Open as OPEN_OTHER",
-    Event.OPEN_AGAIN: "an end without a session has none that could be asked for again",
-    Event.OPEN_OTHER: "an end that has accepted no session takes an Open as OPEN, OPEN_REFUSED or OPEN_YOUNGER",
+    Event.OPEN: "for an end that has a session, another Open is OPEN_OTHER",
+    Event.OPEN_REFUSED: "for an end that has a session, another Open is OPEN_OTHER",
+    Event.OPEN_AGAIN: "an end without a session cannot receive a copy of its Open",
+    Event.OPEN_OTHER: "for an end that has not accepted a session, an Open is OPEN, OPEN_REFUSED or OPEN_YOUNGER",
     Event.OPEN_YOUNGER: "only an end that has asked can have asked first",
     Event.ACCEPT: "only an end that has asked can be answered",
     Event.ACCEPT_REFUSED: "only an end that has asked can be answered",
     Event.ACCEPT_AGAIN: "only an end whose link is up was answered before",
     Event.ACCEPT_LATE: "only an end whose link is up was answered before",
     Event.REFUSE: "only an end that has asked can be refused",
-    Event.CLOSE: "an end without a session has none that could be closed",
-    Event.CLOSE_ENDED: "an end without a session has none that could be closed",
-    Event.PROBE: "an end that has accepted no session has none that a neighbour could ask about",
+    Event.CLOSE: "an end without a session has nothing to close",
+    Event.CLOSE_ENDED: "an end without a session has nothing to close",
+    Event.PROBE: "a neighbour asks only about sessions that this end has accepted or opened",
     Event.KNOWN: "only an end that has asked with Probe is answered",
     Event.KNOWN_ELSE: "only an end that has asked with Probe is answered",
     Event.CONFIRM: "only an end that has accepted a session waits for its confirmation",
     Event.CONFIRM_REFUSED: "only an end that has accepted a session waits for its confirmation",
-    Event.DATA: "only an end whose link is up takes messages",
-    Event.DATA_BROKEN: "only an end whose link is up takes messages",
-    Event.DATA_EARLY: "an end whose link is up takes data as DATA",
+    Event.DATA: "only an end whose link is up accepts messages",
+    Event.DATA_BROKEN: "only an end whose link is up accepts messages",
+    Event.DATA_EARLY: "for an end whose link is up, data is DATA",
 }
 
 
 def diagram() -> str:
-    """The table as a Mermaid state diagram: the transitions that change the state, without pure replies.
+    """Return the table as a Mermaid state diagram. It shows the transitions that change the state.
 
     >>> print(diagram().splitlines()[0])
     stateDiagram-v2
@@ -257,7 +258,7 @@ def diagram() -> str:
 
 
 def table() -> str:
-    """The table as Markdown, one row for each state and event that do something.
+    """Return the table as Markdown, one row for each state and event that changes the state or has actions.
 
     >>> print(table().splitlines()[0])
     | state | event | next | actions |

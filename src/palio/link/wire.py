@@ -1,9 +1,9 @@
-"""Link frames as bytes: an array of a number for the kind and the fields, documents of the model in their own form.
+"""The wire form of link frames: an array of the number of the kind and the fields.
 
-Filters, advertisements and patterns travel in their canonical form, and are brought to it when they arrive. So servers
-agree on which of them are the same whatever words a party, or another implementation, has used.
+Filters, advertisements and patterns are sent in their canonical form, and converted to it on receipt. So servers agree
+on which of them are equal, whatever wording a client or another implementation has used.
 
-Derived from the frames and messages themselves, so that the two cannot differ; the numbers of kinds are the protocol's.
+The forms are derived from the classes of frames and messages. The numbers of the kinds are part of the protocol.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SINCE_2: dict[type[Frame], tuple[str, ...]] = {
     frames.Close: ("reason",),
     frames.Known: ("base", "end", "expected"),
 }
-"""The fields of frames that exist since version 2 of the protocol. They are the last ones of their frames and have
-defaults: version 1 is written without them, and a frame without them is read with the defaults.
+"""The fields that version 2 of the protocol has added. They are the last ones of their frames and have defaults.
+Version 1 is written without them; a frame without them is read with the defaults.
 """
 FRAME_KINDS: dict[type[Frame], int] = {
     frames.Open: 1,
@@ -71,16 +71,16 @@ MESSAGE_KINDS: dict[type[Message], int] = {
 
 
 _Integer = Annotated[int, msgspec.Meta(ge=MIN_INTEGER, le=MAX_INTEGER)]
-"""Larger ones could not be passed on once they are added to."""
+"""Larger integers could not be encoded after an addition."""
 
 
 class _Form(NamedTuple):
-    """How values of a type go over the wire."""
+    """The wire form of a type."""
 
     wire: Any
-    """The type that is read."""
+    """The type that msgspec decodes."""
     pack: Callable[[Any], Any] | None = None
-    """None if they go as they are."""
+    """``None`` if values need no conversion."""
     unpack: Callable[[Any, Limits], Any] | None = None
 
 
@@ -127,7 +127,7 @@ def _pack_notification(notification: Notification) -> tuple[Raw, Raw]:
 def _unpack_notification(pair: tuple[Raw, Raw], limits: Limits) -> Notification:
     envelope, body = pair
     if len(bytes(envelope)) > MOST_ENVELOPE:
-        raise DecodeError(f"an envelope of more than {MOST_ENVELOPE:,} bytes")
+        raise DecodeError(f"the envelope is longer than {MOST_ENVELOPE:,} bytes")
     return msgpack.decode(Notification, bytes(body), limits).with_envelope(
         msgpack.decode(Envelope, bytes(envelope), limits)
     )
@@ -172,7 +172,7 @@ def _sequence(hints: tuple[Any, ...]) -> _Form:
 def _struct(
     cls: type[msgspec.Struct], kind: int, optional: tuple[str, ...] = (), left_out: tuple[str, ...] = ()
 ) -> _Form:
-    """A structure: a tagged array of its fields. Some may be missing when it is read, others never are there."""
+    """The form of a struct: a tagged array of its fields. Optional fields may be missing on receipt."""
     hints = get_type_hints(cls)
     forms = [(name, _form(hints[name])) for name in cls.__struct_fields__ if name not in left_out]
     defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
@@ -200,7 +200,7 @@ def _struct(
 
 
 def _union(forms: dict[Any, _Form]) -> _Form:
-    """One of several structures."""
+    """The form of one of several structs."""
     by_class = {cls: form.pack for cls, form in forms.items()}
     by_wire = {form.wire: form.unpack for form in forms.values()}
     return _Form(
@@ -211,7 +211,7 @@ def _union(forms: dict[Any, _Form]) -> _Form:
 
 
 _MESSAGES: dict[Any, _Form] = {}
-# a message that holds another one comes behind it
+# a message that contains others comes after them
 for _cls in sorted(MESSAGE_KINDS, key=lambda cls: cls is messages.Delegate):
     _MESSAGES[_cls] = _struct(_cls, MESSAGE_KINDS[_cls])
 _FRAMES = _union({cls: _struct(cls, kind, optional=SINCE_2.get(cls, ())) for cls, kind in FRAME_KINDS.items()})
@@ -223,7 +223,7 @@ _message_decoder = msgspec.msgpack.Decoder(_MESSAGE.wire)
 
 
 def encode(frame: Frame, version: int = 2) -> bytes:
-    """The bytes of a frame, in the form of a version of the protocol.
+    """Encode a frame for a version of the protocol.
 
     >>> encode(frames.Probe((1, "milan", 3), 7)).hex(" ")
     '93 06 93 01 a5 6d 69 6c 61 6e 03 07'
@@ -234,9 +234,9 @@ def encode(frame: Frame, version: int = 2) -> bytes:
 
 
 def decode(data: bytes, limits: Limits = PROTOCOL_LIMITS) -> Frame:
-    """Read a frame of any version; what is none is refused with :class:`~palio.errors.DecodeError`.
+    """Decode a frame of any version. A malformed frame raises :class:`~palio.errors.DecodeError`.
 
-    Documents in it may be as large as the protocol allows, whatever is configured: they have entered elsewhere.
+    Documents may be as large as the protocol permits; the configured limits apply where clients send them.
 
     >>> decode(bytes.fromhex("93 06 93 01 a5 6d 69 6c 61 6e 03 07"))
     Probe(session=(1, 'milan', 3), number=7)
@@ -246,7 +246,7 @@ def decode(data: bytes, limits: Limits = PROTOCOL_LIMITS) -> Frame:
 
 
 def encode_message(message: Message) -> bytes:
-    """The bytes of a message alone, as they are within frames.
+    """Encode a single message, as it is within frames.
 
     >>> decode_message(encode_message(messages.Spreaded(7)))
     Spreaded(token=7)
@@ -256,7 +256,7 @@ def encode_message(message: Message) -> bytes:
 
 
 def decode_message(data: bytes, limits: Limits = PROTOCOL_LIMITS) -> Message:
-    """Read what :func:`encode_message` has written."""
+    """Decode the result of :func:`encode_message`."""
     message: Message = _decode(_MESSAGE, _message_decoder, data, limits)
     return message
 
@@ -268,4 +268,4 @@ def _decode(form: _Form, decoder: msgspec.msgpack.Decoder[Any], data: bytes, lim
     except UNREADABLE as error:
         if isinstance(error, DecodeError):
             raise
-        raise DecodeError(f"no frame of a link: {brief(str(error))}") from error
+        raise DecodeError(f"malformed link frame: {brief(str(error))}") from error

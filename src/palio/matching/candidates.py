@@ -52,6 +52,7 @@ _MOST_PLACES: Final = 16
 """Places of one box in a tree."""
 _MOST_DESCRIBED: Final = 1024
 """Elements whose features are remembered: those that come into one index often come into another right away."""
+_FEW_AMONG: Final = 8
 _GRAM: Final = 3
 _LONG: Final = 256
 """Characters of text from which on a box is not kept under all pieces of it: they would take too much memory."""
@@ -133,6 +134,8 @@ class _Spec(NamedTuple):
     """Names and how they are compared (:class:`Reading`)."""
     fews: tuple[str, ...] = ()
     """All names on which the covering box has a few values: comparing them is much quicker than ``covers``."""
+    gaps: tuple[str, ...] = ()
+    """All names on which it may have all values but for single ones: the same."""
 
 
 _Key = tuple[Boundary, ...]
@@ -185,14 +188,21 @@ class _View(Generic[N]):
                     places = self._asked_places(asked)
                 for place in places:
                     for entry, _ in cell.search(place):
-                        if not self._spec.fews or self._has_all_members(entry, asked):
+                        if self._is_possible(entry, asked):
                             yield entry
 
-    def _has_all_members(self, entry: Entry[Any], asked: Entry[Any]) -> bool:
-        wide, narrow = (entry, asked) if self._spec.wide else (asked, entry)
-        for name in self._spec.fews:
-            members = wide.features[name].members
-            if not all(map(members.__contains__, narrow.features[name].members)):
+    def _is_possible(self, entry: Entry[Any], asked: Entry[Any]) -> bool:
+        """Whether one box has all values of the other on names with a few, and lacks none on names with nearly all."""
+        spec = self._spec
+        if not spec.fews and not spec.gaps:
+            return True
+        wide, narrow = (entry.features, asked.features) if spec.wide else (asked.features, entry.features)
+        for name in spec.gaps:
+            if wide[name].gaps & ~narrow[name].may_lack:
+                return False
+        for name in spec.fews:
+            members = wide[name].members
+            if not all(map(members.__contains__, narrow[name].members)):
                 return False
         return True
 
@@ -364,7 +374,8 @@ def _specs(shared: Sequence[str], kinds: dict[str, Kind], wide: bool) -> list[_S
     intervals += [(name, Reading.ENDS) for name in names.get(Form.RANGES, ())]
     intervals += [(name, Reading.BACKWARDS) for name in reversible]
     fews = tuple(names.get(Form.FEW, ()))
-    spec = _Spec(wide, tuple(names.get(Form.ONE, ())), intervals=tuple(intervals), fews=fews)
+    gaps = (*names.get(Form.LOOSE, ()), *names.get(Form.RANGES, ()))
+    spec = _Spec(wide, tuple(names.get(Form.ONE, ())), intervals=tuple(intervals), fews=fews, gaps=gaps)
     choices = [spec._replace(few=name) for name in fews]
     choices += [spec._replace(part=name) for name in names.get(Form.PART, ())]
     return choices or [spec]
@@ -501,3 +512,39 @@ def _questions(asked: Signature, stored: Signature, wide: bool, is_within: bool)
     covering = stored if wide else asked
     fewer = stored if is_within else asked
     return _specs([name for name, _ in fewer], dict(covering), wide)
+
+
+class Among(Generic[N]):
+    """Entries that may cover each other; while they are few, all may.
+
+    >>> among = Among(Filter)
+    >>> among.add(Entry(Filter.parse("x > 3")))
+    >>> among.add(Entry(Filter.parse("x > 5")))
+    >>> len(among.may_cover(Entry(Filter.parse("x > 4"))))
+    2
+    """
+
+    def __init__(self, kind: type[Filter] | type[Advertisement]) -> None:
+        self._entries: list[N] = []
+        self._index: Index[N] = Index(kind)
+
+    def add(self, entry: N) -> None:
+        """There is one more."""
+        self._entries.append(entry)
+        if len(self._entries) > _FEW_AMONG:
+            self._index.add(entry)
+        elif len(self._entries) == _FEW_AMONG:
+            for each in self._entries:
+                self._index.add(each)
+
+    def may_cover(self, asked: Entry[Any]) -> Sequence[N]:
+        """Those among which are all that cover the one asked about."""
+        return self._entries if self._is_few else list(self._index.may_cover(asked))
+
+    def may_be_covered(self, asked: Entry[Any]) -> Sequence[N]:
+        """Those among which are all that the one asked about covers."""
+        return self._entries if self._is_few else list(self._index.may_be_covered(asked))
+
+    @property
+    def _is_few(self) -> bool:
+        return len(self._entries) < _FEW_AMONG

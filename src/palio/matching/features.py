@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from palio.model.sets.cones import cone_end, essential_prefix, is_finite, points, split_finite
 from palio.model.sets.intervals import (
@@ -55,6 +56,9 @@ class _Top:
 
 
 TOP: Final = _Top()
+
+EVERYTHING: Final = -1
+_BITS: Final = 64
 
 Hull = tuple[Boundary, Boundary]
 """The ends of an interval; whether the upper one belongs to it depends on the type alone."""
@@ -133,6 +137,13 @@ class Feature(NamedTuple):
 
     One alone would not do: of sets that have something common and something rare, all would look alike by the former.
     """
+    gaps: int = 0
+    """The values that a set lacks, as bits, if it has all values of its type but for single ones.
+
+    What covers it lacks no others.
+    """
+    may_lack: int = EVERYTHING
+    """The same; of sets of any other kind that is not known, and they may lack everything."""
 
 
 def describe(allowed: ValueSet) -> Feature:
@@ -163,11 +174,48 @@ def describe(allowed: ValueSet) -> Feature:
 
 def _ordered(family: str, hulls: tuple[Hull, ...], members: tuple[Boundary, ...] | None, full: Hull) -> Feature:
     inners = hulls[0], hulls[-1]
+    gaps = _gaps(hulls, full)
     if len(hulls) > FEW:
         hulls = ((hulls[0][0], hulls[-1][1]),)
     if members is not None:
         return Feature((family, Form.ONE if len(members) == 1 else Form.FEW), members, hulls, inners)
-    return Feature((family, _form(hulls, full)), (), hulls, inners)
+    return Feature((family, _form(hulls, full)), (), hulls, inners, *gaps)
+
+
+def _gaps(hulls: tuple[Hull, ...], full: Hull) -> tuple[int, int]:
+    """The ``gaps`` of a set that consists of these intervals, and what it ``may_lack``."""
+    gaps = 0
+    if len(hulls) < 2 or hulls[0][0] > full[0] or hulls[-1][1] < full[1]:
+        return 0, EVERYTHING
+    for (_, high), (low, _) in pairwise(hulls):
+        if not _is_single_gap(high, low):
+            return 0, EVERYTHING
+        gaps |= _bit(_after(high))
+    return gaps, gaps
+
+
+def _is_single_gap(high: Boundary, low: Boundary) -> bool:
+    """Whether one value lies between two intervals."""
+    missing = _after(high)
+    if isinstance(missing, str):
+        return bool(low == missing + "\0")
+    if isinstance(missing, bytes):
+        return bool(low == missing + b"\0")
+    return bool(low == (math.nextafter(missing, math.inf) if isinstance(missing, float) else missing + 1))
+
+
+def _after(high: Boundary) -> Boundary:
+    """The value behind an interval. The upper end of intervals of texts does not belong to them."""
+    if isinstance(high, str | bytes):
+        return high
+    return math.nextafter(high, math.inf) if isinstance(high, float) else high + 1
+
+
+def _bit(boundary: Boundary) -> int:
+    """One of a few bits; Python's own hash of a text is another one in each process."""
+    if isinstance(boundary, str | bytes):
+        boundary = crc32(boundary.encode() if isinstance(boundary, str) else boundary)
+    return 1 << hash(boundary) % _BITS
 
 
 def _form(outers: tuple[Hull, ...], full: Hull) -> str:
@@ -206,10 +254,12 @@ def _describe_number(integers: Bounds, floats: Bounds) -> Feature:
     """Numbers compare by exact value whatever their type, so intervals of both types go together."""
     full = _span(INTEGER)
     if not floats:
-        return _ordered("number", *_discrete(integers, INTEGER), full)
+        found = _ordered("number", *_discrete(integers, INTEGER), full)
+        return found._replace(may_lack=EVERYTHING)  # all floats are lacking, too
     hulls, members = _floats(floats)
     if not integers:
-        return _ordered("number", hulls, members, (FLOAT.bottom, -FLOAT.bottom))
+        found = _ordered("number", hulls, members, (FLOAT.bottom, -FLOAT.bottom))
+        return found._replace(may_lack=EVERYTHING)
     others, values = _discrete(integers, INTEGER)
     both = None if members is None or values is None else tuple(dict.fromkeys((*values, *members)))
     return _ordered("number", _joined([*others, *hulls]), None if both is None or len(both) > FEW else both, full)
@@ -236,11 +286,12 @@ def _describe_plain(order: Bounds) -> Feature:
     """Strings without atoms."""
     inners = _first_and_last(order)
     outers = _outers(order)
+    gaps = _gaps(tuple((low, TOP if high is None else high) for low, high in pieces(order)), _FULL_STRING)
     if len(order) <= 2 * FEW and is_finite(order):
         members = tuple(islice(points(order), FEW + 1))
         if len(members) <= FEW:
             return Feature(("string", Form.ONE if len(members) == 1 else Form.FEW), members, outers, inners)
-    return Feature(("string", _form(outers, _FULL_STRING)), (), outers, inners)
+    return Feature(("string", _form(outers, _FULL_STRING)), (), outers, inners, *gaps)
 
 
 def _first_and_last(order: Bounds) -> tuple[Hull, Hull]:

@@ -11,10 +11,12 @@ endlessly many leading ones of a negative number, and sees everything: so a new 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Final, Generic
 
-from palio.matching.candidates import E, Entry, Index
+from palio.matching.candidates import Among, E, Entry, Index
+from palio.matching.preparation import ENTERING, Preparation, Preparations, Relatives, Steps, cost_of
 from palio.model.advertisement import Advertisement
 from palio.model.filter import Filter
 
@@ -46,6 +48,10 @@ class Node(Entry[E]):
         """For the owner of the order: for which readers the element was free when that was last of interest."""
 
 
+def _element_of(node: Node[E]) -> E:
+    return node.element
+
+
 class SharedOrder(Generic[E]):
     """Elements ordered by covering, for all readers at once.
 
@@ -57,7 +63,9 @@ class SharedOrder(Generic[E]):
     ('0b101', '0b10')
     """
 
-    def __init__(self, kind: type[E]) -> None:
+    def __init__(self, kind: type[E], preparations: Preparations | None = None) -> None:
+        self._kind: type[E] = kind
+        self._preparations = preparations or Preparations()
         self.touched: dict[Node[E], None] = {}
         """Nodes that became free for somebody, or are so no longer; the owner clears it."""
         self.free: dict[Node[E], None] = {}
@@ -65,6 +73,11 @@ class SharedOrder(Generic[E]):
         self._index: Index[Node[E]] = Index(kind)
         """The same, but for the one that nothing can match."""
         self._never: Node[E] | None = None
+
+    def new_node(self, element: E) -> Node[E]:
+        """A node for an element that is not there yet; nobody sees it so far."""
+        make: Callable[[E], Node[E]] = Node
+        return self._preparations.item(self, element, make)
 
     def bar(self, node: Node[E], barred: int) -> None:
         """From now on these readers do not see the element, and all others do; at first nobody sees it."""
@@ -86,17 +99,17 @@ class SharedOrder(Generic[E]):
     def _settle(self, node: Node[E], readers: int) -> None:
         """Hang a node below free ones that cover it; for whom there is none, it is free and tops what it covers."""
         element = node.element
-        for other in self._may_cover(node):
+        for other, is_known in self._may_cover(node):
             shared = readers & other.free
-            if shared and other is not node and other.element.covers(element):
+            if shared and other is not node and (is_known or other.element.covers(element)):
                 self._hang(node, other, shared)
                 readers &= ~shared
                 if not readers:
                     return
         topped = [
             other
-            for other in self._may_be_covered(node)
-            if other.free & readers and other is not node and element.covers(other.element)
+            for other, is_known in self._may_be_covered(node)
+            if other.free & readers and other is not node and (is_known or element.covers(other.element))
         ]
         for other in topped:
             shared = other.free & readers
@@ -145,6 +158,8 @@ class SharedOrder(Generic[E]):
         was_free = node.free
         node.free = free
         self.touched[node] = None
+        if free & ~was_free:
+            self._preparations.note(self, node)
         if bool(was_free) is not bool(free):
             if free:
                 self.free[node] = None
@@ -153,14 +168,53 @@ class SharedOrder(Generic[E]):
             if not node.is_never:
                 (self._index.add if free else self._index.remove)(node)
 
-    def _may_cover(self, node: Node[E]) -> Iterator[Node[E]]:
+    def _may_cover(self, node: Node[E]) -> Iterator[tuple[Node[E], bool]]:
+        """Nodes among which are all free ones that cover a node, and whether it is known that they do."""
+        found: Relatives[Node[E]] | None = self._preparations.relatives(self, node.element)
+        return ((each, False) for each in self._wide(node)) if found is None else found.may_cover()
+
+    def _may_be_covered(self, node: Node[E]) -> Iterator[tuple[Node[E], bool]]:
+        """Nodes among which are all free ones that a node covers, and whether it is known that it does."""
+        found: Relatives[Node[E]] | None = self._preparations.relatives(self, node.element)
+        return ((each, False) for each in self._narrow(node)) if found is None else found.may_be_covered()
+
+    def _wide(self, node: Node[E]) -> Iterator[Node[E]]:
         return iter(self.free) if node.is_never else self._index.may_cover(node)
 
-    def _may_be_covered(self, node: Node[E]) -> Iterator[Node[E]]:
+    def _narrow(self, node: Node[E]) -> Iterator[Node[E]]:
         if not node.is_never:
             yield from self._index.may_be_covered(node)
             if self._never is not None:
                 yield self._never
+
+    # -- ahead of changes ----------------------------------------------------------------------------------------------
+
+    def prepare_placing(self, preparation: Preparation, elements: Iterable[E]) -> Steps:
+        """Compare elements that will be placed together with all others, and with each other."""
+        make: Callable[[E], Node[E]] = Node
+        yield from self._prepare(preparation, [preparation.item(self, element, make) for element in elements])
+
+    def prepare_removal(self, preparation: Preparation, node: Node[E]) -> Steps:
+        """Compare the elements that hang below one with all others, and with each other: it will be removed."""
+        if node.free:
+            yield from self._prepare(preparation, list(node.below))
+
+    def _prepare(self, preparation: Preparation, nodes: list[Node[E]]) -> Steps:
+        nodes = [node for node in nodes if not node.is_never]
+        family = preparation.family(self, nodes)
+        among: Among[Node[E]] = Among(self._kind)
+        for node in nodes:
+            among.add(node)
+            yield ENTERING * cost_of(node.element)
+        for node in nodes:
+            yield from preparation.compare(self, node.element, family, _element_of, partial(self._around, node, among))
+
+    def _around(self, node: Node[E], among: Among[Node[E]]) -> tuple[list[Node[E]], list[Node[E]]]:
+        wide: list[Node[E]] = list(self._wide(node))
+        wide.extend(among.may_cover(node))
+        narrow: list[Node[E]] = list(self._narrow(node))
+        narrow.extend(among.may_be_covered(node))
+        return wide, narrow
 
     # -- all elements at once ------------------------------------------------------------------------------------------
 

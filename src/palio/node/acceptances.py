@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from palio.model import Mode
-from palio.node.ports import AcceptedUpTo, Output, Reply
+from palio.node.ports import AcceptedUpTo, Duplicate, Output, Reply
 
 _Waiting = deque[tuple[int, AcceptedUpTo]]
 
@@ -23,13 +23,13 @@ class Acceptances:
     __slots__ = ("_fresh", "_synced", "_waiting", "_written")
 
     def __init__(self) -> None:
-        self._fresh: list[AcceptedUpTo | Reply] = []
+        self._fresh: list[AcceptedUpTo | Duplicate | Reply] = []
         """Those of this turn, which has no token yet."""
         self._waiting: dict[str, _Waiting] = {}
         """By party, because no promise may be given before an earlier one: that would be taken for given, too."""
         self._written = self._synced = 0
 
-    def add(self, answer: AcceptedUpTo | Reply) -> None:
+    def add(self, answer: AcceptedUpTo | Duplicate | Reply) -> None:
         """There is an answer."""
         self._fresh.append(answer)
 
@@ -37,10 +37,13 @@ class Acceptances:
         """What can be said at once; the promises of this turn depend on what has a token, and all before it.
 
         A refusal depends on nothing. On a full disk, promises wait until there is room, and who is refused hears of it.
+        That a publication is a duplicate promises nothing: its acceptance does, which follows.
         """
         fresh, self._fresh = self._fresh, []
         for answer in fresh:
-            if isinstance(answer, Reply) or (answer.party not in self._waiting and self._holds(token, answer.mode)):
+            if isinstance(answer, Reply | Duplicate) or (
+                answer.party not in self._waiting and self._holds(token, answer.mode)
+            ):
                 yield answer
             else:
                 self._waiting.setdefault(answer.party, deque()).append((token, answer))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from palio.errors import CallerError, LimitError, brief
 from palio.model import Advertisement, Filter, Notification, Pattern
 from palio.model.limits import Limits
@@ -67,10 +69,22 @@ def _bytes_in(value: Value | None) -> int:
     return len(value.encode() if isinstance(value, str) else value) if isinstance(value, str | bytes) else 0
 
 
-def check_room(held: int, most: int) -> None:
-    """Refuse one more of what a party holds."""
+def check_number(found: int, limits: Limits) -> None:
+    """Refuse more subscriptions at once than one filter with ``or`` may stand for."""
+    if found > limits.union_filters:
+        raise LimitError("union_filters", limits.union_filters, found, "subscriptions in the place of others")
+
+
+def check_growth(held: int, growth: int, most: int) -> None:
+    """Refuse that a party holds more than it may; a request that does not make it more is allowed in any case."""
+    if growth > 0 and held + growth > most:
+        raise LimitError("filters_per_party", most, held + growth, "filters of one party")
+
+
+def check_room(held: int, growth: Callable[[], int], most: int) -> None:
+    """The same for one more; how much that makes is worked out only if it matters."""
     if held >= most:
-        raise LimitError("filters_per_party", most, held + 1, "filters of one party")
+        check_growth(held, growth(), most)
 
 
 def check_size(notification: Notification, limits: Limits) -> None:

@@ -106,7 +106,6 @@ class Containment:
         self.report(where, error)
         if not isinstance(operation, ports.Publish):
             self._check(node.router.is_sound(party), error)
-            node.requests.keep(party)
 
     @staticmethod
     def _check(is_sound: bool, error: Exception) -> None:

@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from palio.errors import CallerError, brief
 from palio.model import Filter, Pattern
 from palio.node import shapes
 from palio.node.hybrid import date_of
+from palio.node.logs import LOST_IDENTITY
 from palio.node.settings import NodeSettings
 from palio.node.watches import COLLECTING, Commission, Place, Watch
 from palio.node.waves import Passed
@@ -25,7 +28,7 @@ from palio.routing.topology import BadAccountError, check_account
 Key = tuple[Any, ...]
 Records = dict[Key, Any]
 
-_OF_LINKS = ("base", "in", "out", "held", "told", "untold", "compressed", "members", "takes", "widened")
+_OF_LINKS = ("base", "in", "out", "held", "told", "untold", "compressed", "members", "takes", "widened", "gateway")
 """Kinds of records that a neighbour has only while there is a link to it."""
 
 
@@ -79,8 +82,9 @@ def fit(records: Records, misfits: Iterable[Misfit], settings: NodeSettings, now
 
 
 _HARMLESS = frozenset(
-    ("seen", "key", "mail", "cursor", "end", "mark", "letter", "sweep", "logs", "watch", "pending", "held back", "life",
-     "wish", "last", "ended", "closing", "answer", "link letter", "link letters")
+    ("seen", "key", "mail", "owner", "cursor", "end", "mark", "letter", "sweep", "logs", "watch", "pending",
+     "held back", "life", "architecture", "wish", "last", "ended", "closing", "answer", "link letter", "link letters",
+     "running", "ended lease")
 )  # fmt: skip
 """Kinds on which no table depends."""
 
@@ -154,6 +158,9 @@ class _Fitting:
         for key, _ in self.of(*_OF_LINKS):
             if key[1] not in self._router.peers:
                 self.put_aside(key, f"{brief(key[1])} is no neighbour", is_orphan=True)
+        for key, _ in self.of("gateway"):
+            if self._router.peers[key[1]] is not Role.GATEWAY:
+                self.put_aside(key, f"{brief(key[1])} is no gateway", is_orphan=True)
         self.keep_only(("wish", "last", "ended", "closing", "answer"), self._name_problem)
 
     def _name_problem(self, key: Key, _value: Any) -> str | None:
@@ -163,7 +170,8 @@ class _Fitting:
         stamp, role, latency, _ = value
         if role not in {each.value for each in Role} or latency < 1:
             return f"a neighbour that is {brief(role)}, with a latency of {latency}"
-        if role == Role.GATEWAY.value and peer not in self._settings.gateways:
+        is_known = peer in self._settings.gateways or self.get(("gateway", peer)) is not None
+        if role == Role.GATEWAY.value and not is_known:  # earlier releases have not written what it was
             return f"{brief(peer)} is no gateway in the configuration"
         reason = self._name_problem(("link", peer), value) or self._sequence_problem(peer)
         members = self.get(("members", peer))
@@ -333,7 +341,8 @@ class _Fitting:
 
     def parties(self) -> None:
         """What parties hold, and ask about."""
-        self.keep_only(("party",), lambda key, _: "a party without a name" if key[1] == MONITORS else None)
+        self.keep_only(("party", "holds"), lambda key, _: "a party without a name" if key[1] == MONITORS else None)
+        self.keep_only(("holds",), _wording_problem)
         self.keep_only(("watch",), self._question_problem)
 
     def _question_problem(self, _key: Key, subjects: Any) -> str | None:
@@ -354,12 +363,31 @@ class _Fitting:
                 self.put_aside(key, f"its log has number {number}, as that of {brief(numbers.get(number))}")
             else:
                 numbers[number] = key[1]
+        self._own(numbers)
         names = set(numbers.values())
         self.keep_only(("cursor", "end"), lambda key, _: None if key[1] in names else "there is no such log")
         self.keep_only(("mark", "letter"), lambda key, _: None if key[1] in numbers else "there is no such log")
         if end is not None:
             reason = f"the message log ends before position {end}"
             self.keep_only(("sweep",), lambda key, _: reason if key[1] > end else None)
+
+    def _own(self, numbers: dict[int, str]) -> None:
+        """A log whose own record is lost is known by its number still; it has the bounds that there are by default."""
+        keep = msgspec.structs.astuple(self._settings.log.keep)
+        for key, party in self.of("owner"):
+            if key[1] in numbers and numbers[key[1]] != party:
+                self.put_aside(key, f"the log is that of {brief(numbers[key[1]])}")
+            elif key[1] not in numbers and (party in numbers.values() or party == MONITORS):
+                self.put_aside(key, f"{brief(party)} has another log")
+            elif key[1] not in numbers:
+                numbers[key[1]] = party
+                self.put(("mail", party), (key[1], LOST_IDENTITY, keep))
+
+
+def _wording_problem(key: Key, wording: Any) -> str | None:
+    """Of what a party holds the key is the canonical form; the words that the party has used are beside it."""
+    is_same = wording is True or (type(wording) is type(key[2]) and wording == key[2])
+    return None if is_same else "a wording that does not mean the same"
 
 
 def begun_anew(party: str, pattern: Any, state: Any) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from palio.errors import InternalError
@@ -92,6 +92,14 @@ class HoldBack:
         found: list[Arrival] = []
         while len(self._due) > self._most:
             found += self._take_first()
+        return found
+
+    def discard(self, watch: Watch) -> list[Arrival]:
+        """Give up what is held for one monitor only; what was given up."""
+        found = [arrival for arrival in self._heap if arrival.only is watch]
+        if found:
+            self._heap = [arrival for arrival in self._heap if arrival.only is not watch]
+            heapify(self._heap)
         return found
 
     def _take_first(self) -> list[Arrival]:

@@ -6,20 +6,24 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from palio.model import NotificationId
+from palio.model import Advertisement, Filter, NotificationId
 from palio.node import records
-from palio.node.fitting import Misfit, begun_anew, fit, shaped
+from palio.node.fitting import Misfit, fit, shaped
 from palio.node.journal import Journal, Record
-from palio.node.loading import CONFIRMED, QUARANTINE, UNCONFIRMED, Quarantined
-from palio.node.party_log import all_sent
+from palio.node.loading import CONFIRMED, UNCONFIRMED
+from palio.node.quarantine import Quarantine
+from palio.node.salvage import Unlinked, moved, salvaged
 from palio.node.seen import Seen
+from palio.node.shapes import problem
+from palio.routing.border import Gateway
 from palio.routing.messages import Advertise, Control, Members, Message, Standing, Subscribe, begun
-from palio.routing.router import MONITORS, Profile
+from palio.routing.router import Profile
 
 if TYPE_CHECKING:
     from palio.node.node import Node
 
-_NOTHING = Profile((), ())
+
+Element = Filter | Advertisement
 
 
 class Kept(NamedTuple):
@@ -30,15 +34,14 @@ class Kept(NamedTuple):
     """The end of the message log."""
     first: int
     """The position of the first entry that there is."""
-    end: int | None = None
+    end: int | None
     """The position behind the last one, if it is known."""
+    quarantine: Quarantine
+    """Where records are put aside that do not fit."""
 
 
-_OWN = (
-    *("party", "watch", "logs", "mail", "cursor", "end", "mark", "sweep", "letter", "key", "wish"),
-    *("link letter", "link letters"),
-)
-"""Kinds of records that count though data was lost."""
+_OF_LOGS = ("logs", "mail", "owner", "cursor", "end", "mark", "sweep")
+"""Kinds of records from which the logs of parties are made, with the entries since the last sweep."""
 
 _FORMER = ("last", "ended")
 """Kinds of records that earlier releases wrote and that have no meaning any more."""
@@ -47,43 +50,18 @@ _FORMER = ("last", "ended")
 def tail_from(records: Collection[Record], incarnation: int, end: int | None = None) -> int:
     """The position from which on entries of the message log, which has this end, are needed to make a node.
 
-    All are if the records are of another incarnation: one that says how long a log was may be lost.
+    All are if the records are of another incarnation, or one that belongs to a log is not what it should be: what else
+    is lost can be found out from the entries.
     """
-    if (("life",), incarnation) not in records:
+    known: dict[tuple[Any, ...], Any] = dict(records)
+    of_logs = [(key, value) for key, value in known.items() if key[0] in _OF_LOGS]
+    is_whole = all(problem(key, value) is None for key, value in of_logs) and all(
+        ("cursor", key[1]) in known for key, _ in of_logs if key[0] == "mail"
+    )
+    if known.get(("life",)) != incarnation or not is_whole:
         return 0
-    positions = [key[1] for key, _ in records if key[0] == "sweep" and len(key) == 2 and isinstance(key[1], int)]
+    positions = [key[1] for key, _ in of_logs if key[0] == "sweep"]
     return max((each for each in positions if end is None or each <= end), default=0)
-
-
-def salvaged(known: Mapping[tuple[Any, ...], Any], life: int) -> dict[tuple[Any, ...], Any]:
-    """What counts in a new life of a server that has lost data.
-
-    Logs of parties are others from now on, because numbers may have been given that are not known here; and what they
-    hold may have been sent. Sequences that were half found are given up.
-    """
-    logs = {key[1]: value for key, value in known.items() if key[0] == "mail"}
-    numbers = {number for number, _, _ in logs.values()}
-    found = {key: value for key, value in known.items() if key[0] in _OWN and _has_log(key, logs, numbers)}
-    for place, (party, (number, _, keep)) in enumerate(logs.items()):
-        found["mail", party] = number, life + place, keep
-        if ("cursor", party) in known:
-            found["cursor", party] = all_sent(known["cursor", party])
-    for key, value in known.items():
-        if key[0] == "pattern" and isinstance(key[1], str) and key[1] != MONITORS:
-            found[key] = begun_anew(key[1], key[2], value)
-    if ("counters",) in known:
-        found["counters",] = 0, 0, known["counters",][2]
-    return found
-
-
-def _has_log(key: tuple[Any, ...], parties: Collection[str], numbers: Collection[int]) -> bool:
-    """Whether a record is of a log that is known, or of none."""
-    match key[0]:
-        case "cursor" | "end":
-            return key[1] in parties
-        case "mark" | "letter":
-            return key[1] in numbers
-    return True
 
 
 class Keeping:
@@ -100,11 +78,6 @@ class Keeping:
         self._waiting: tuple[str, ...] = ()
         self._held: dict[str, dict[Standing, None]] = {}
         """What is on disk of what each neighbour holds."""
-
-    def party(self, node: Node, name: str) -> None:
-        """What a party holds has changed."""
-        profile = node.router.profile(name)
-        self.journal.put(("party", name), None if profile == _NOTHING else profile)
 
     def watches(self, node: Node, name: str) -> None:
         """What a party wants to know has changed."""
@@ -137,8 +110,13 @@ class Keeping:
         """The servers behind a neighbour have changed."""
         self._members[peer] = None
 
+    def gateway(self, peer: str, gateway: Gateway) -> None:
+        """What passes a gateway, from now on. What other neighbours were told depends on it."""
+        self.journal.put(("gateway", peer), (gateway.imports, gateway.exports, gateway.offers))
+
     def gone(self, peer: str) -> None:
         """A neighbour is about to be forgotten, with all that was written of it."""
+        self.journal.delete(("gateway", peer))
         for message in self._held.pop(peer, {}):
             self.journal.delete(("held", peer, message))
         self._members[peer] = None
@@ -146,6 +124,8 @@ class Keeping:
     def finish(self, node: Node) -> tuple[Record, ...]:
         """All that has changed since the last call."""
         self._keep_counters(node)
+        for (party, element), wording in node.router.holdings.take():
+            self.journal.put(("holds", party, element), _kept(element, wording))
         for party, key, since in node.keys.changes():
             self.journal.put(("key", party, key), since)
         for peer in self._members:
@@ -192,7 +172,8 @@ class Keeping:
         given: dict[tuple[Any, ...], Any] = {key: value for key, value in kept.records if value is not None}
         found, misfits = shaped(given)
         is_other = bool(found) and found.get(("life",)) != life
-        fitted = fit(salvaged(found, life) if is_other else found, misfits, node.settings, now, kept.end)
+        left = self._left(found, node, is_other=is_other)
+        fitted = fit(left.records, misfits, node.settings, now, kept.end)
         known = fitted.records
         self._counters = known.get(("counters",), (0, 0, node.publishing.clock.latest))
         node.publishing.count, latest, node.publishing.clock.latest = self._counters
@@ -201,7 +182,7 @@ class Keeping:
         node.router.membership.restore(latest, {key[1]: value for key, value in known.items() if key[0] == "members"})
         ups = node.links.restore(known, now)
         for up in ups:
-            node.neighbours.restore(up)
+            node.neighbours.restore(up, _gateway(known.get(("gateway", up.peer))))
         node.peer_limits.restore(known, [up.peer for up in ups])
         if node.router.topology is not None:
             accounts = [value for key, value in known.items() if key[0] == "account"]
@@ -217,30 +198,67 @@ class Keeping:
         for log in node.logs:
             node.router.board.log(log.name)
         self.journal.take()
-        if found.get(("life",)) != life:
-            for changed in dict.fromkeys([*found, *known]) if is_other else ():
-                self.journal.put(changed, known.get(changed))
-            self.journal.put(("life",), life)
-        for former in [key for key in known if key[0] in _FORMER]:
-            self.journal.delete(former)
+        self._keep_one_by_one(node, known)
+        self._keep_changed(found, known, is_unlinked=left.records is not found)
+        for key, value in ((("life",), life), (("architecture",), node.settings.architecture)):
+            if found.get(key) != value:
+                self.journal.put(key, value)
         node.logs.keep_found(now, is_salvaged=is_other)
-        self._put_aside(node, [*fitted.misfits, *untold], known)
+        self._put_aside(node, [*fitted.misfits, *untold], known, kept.quarantine)
         node.keys.restore((key[1], key[2], value) for key, value in known.items() if key[0] == "key")
-        node.reading.begin(now)
+        node.reading.leases.begin(known, now)
+        for lost in left.lost:
+            node.emit(lost)
         if fitted.is_doubtful or untold:
             node.begin_links_anew()
+        node.take_over_gateways()
 
-    def _put_aside(self, node: Node, misfits: Iterable[Misfit], known: Mapping[tuple[Any, ...], Any]) -> None:
+    def _keep_changed(
+        self, found: Mapping[tuple[Any, ...], Any], known: Mapping[tuple[Any, ...], Any], *, is_unlinked: bool
+    ) -> None:
+        """What does not count any more is deleted, and what counts instead is kept."""
+        for changed in dict.fromkeys([*found, *known]) if is_unlinked else ():
+            if found.get(changed) != known.get(changed):
+                self.journal.put(changed, known.get(changed))
+        for former in [key for key in known if key[0] in _FORMER]:
+            self.journal.delete(former)
+
+    def _keep_one_by_one(self, node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
+        """Keep what parties hold as it is now. Of records that do not fit together, some do not count any more.
+
+        Earlier releases wrote all that a party holds into one record, which took long where it is much.
+        """
+        held = dict(node.router.holdings.take())
+        for key in known:
+            if key[0] == "party" or (key[0] == "holds" and held.get((key[1], key[2])) is None):
+                self.journal.delete(key)
+        for (party, element), wording in held.items():
+            if wording is not None and ("holds", party, element) not in known:
+                self.journal.put(("holds", party, element), _kept(element, wording))
+
+    @staticmethod
+    def _left(found: dict[tuple[Any, ...], Any], node: Node, *, is_other: bool) -> Unlinked:
+        """What counts of what was found."""
+        if is_other:
+            return salvaged(found, node.settings.incarnation)
+        if found.get(("architecture",), node.settings.architecture) != node.settings.architecture:
+            return moved(found, node.settings.architecture)
+        return Unlinked(found, [])
+
+    def _put_aside(
+        self, node: Node, misfits: Iterable[Misfit], known: Mapping[tuple[Any, ...], Any], quarantine: Quarantine
+    ) -> None:
         """Keep what does not fit under other keys."""
         for key, value, reason in misfits:
-            identity = records.encode_key(key)
             self.journal.put(key, known.get(key))
-            self.journal.put((QUARANTINE, identity), (records.encode_value(value), reason))
-            node.quarantined.append(Quarantined(records.describe(identity), reason))
+            node.quarantined.append(quarantine.put(records.encode_key(key), records.encode_value(value), reason))
+        for about, content in quarantine.changes():
+            self.journal.put(about, content)
 
     def _restore_tables(self, node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
         for peer, counting in node.neighbours.compression.restore(known):
             node.router.receive(peer, counting)
+        node.neighbours.recall_offers()
         held = [key[1:] for key in known if key[0] == "held"]
         for peer, message in held:
             self._held.setdefault(peer, {})[message] = None
@@ -250,6 +268,13 @@ class Keeping:
             for peer, message in held:
                 if isinstance(message, kind):
                     node.neighbours.recall(peer, message)
+        self._restore_parties(node, known)
+
+    @staticmethod
+    def _restore_parties(node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
+        for key, value in known.items():
+            if key[0] == "holds":
+                node.router.put_in(key[1], _profile(key[2] if value is True else value))
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
@@ -257,3 +282,18 @@ class Keeping:
             if key[0] == "watch":
                 for subject in subjects:
                     node.outlooks.add(key[1], subject)
+
+
+def _kept(
+    element: Filter | Advertisement, wording: Filter | Advertisement | None
+) -> Filter | Advertisement | bool | None:
+    """The words that a party has used for what it holds, unless they are the canonical ones."""
+    return None if wording is None else wording is element or wording
+
+
+def _profile(wording: Element) -> Profile:
+    return Profile((wording,), ()) if isinstance(wording, Filter) else Profile((), (wording,))
+
+
+def _gateway(kept: tuple[Any, ...] | None) -> Gateway | None:
+    return None if kept is None else Gateway(*kept)

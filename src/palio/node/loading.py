@@ -13,9 +13,8 @@ from palio.errors import DecodeError
 from palio.model.conditions import FORM
 from palio.node import records
 from palio.node.journal import Key, Record
+from palio.node.quarantine import DROPPED, QUARANTINE, Kept, Quarantine, Quarantined, dropped, kept
 
-QUARANTINE = "quarantine"
-"""The kind of records that were put aside: by the bytes of their keys, the bytes of their values and the reasons."""
 _FORM: Key = ("form",)
 CONFIRMED, UNCONFIRMED = True, False
 """Values of what neighbours hold. Before there was a canonical form, a record could stay though its neighbour had taken
@@ -23,14 +22,6 @@ back what it says: then the neighbour may say it once more."""
 
 Change = tuple[bytes, bytes | None]
 """A row to be written, or to be deleted."""
-
-
-class Quarantined(NamedTuple):
-    """A record that was put aside."""
-
-    key: str
-    """In words."""
-    reason: str
 
 
 class Loaded(NamedTuple):
@@ -43,13 +34,8 @@ class Loaded(NamedTuple):
     """The records that could not be read."""
     merged: list[str]
     """Records of which there were several, in words."""
-    put_aside: int
-    """How many records were put aside before."""
-
-
-def put_aside(key: bytes, value: bytes, reason: str) -> list[Change]:
-    """The rows that put a record aside."""
-    return [(key, None), (records.encode_value((QUARANTINE, key)), records.encode_value((value, reason)))]
+    quarantine: Quarantine
+    """Where records are put aside."""
 
 
 def load(stored: Iterable[tuple[bytes, bytes]]) -> Loaded:
@@ -57,23 +43,23 @@ def load(stored: Iterable[tuple[bytes, bytes]]) -> Loaded:
 
     >>> row = records.encode((("party", "urn:eva"), True))
     >>> loaded = load([row, (b"?", b"?")])
-    >>> [key for key, _ in loaded.records], [reason for _, reason in loaded.quarantined]
+    >>> [key for key, _ in loaded.records], [each.reason for each in loaded.quarantined]
     ([('party', 'urn:eva')], ['a key that does not begin with a kind'])
     """
-    found = Loaded([], [], [], [], 0)
+    stored = list(stored)
+    aside = kept(stored)
+    found = Loaded([], [], [], [], Quarantine(aside, dropped(stored)))
     rows: dict[bytes, list[tuple[bytes, bytes, Any]]] = {}
     keys: dict[bytes, Key] = {}
-    aside = 0
+    passed_over = {each.row for each in aside} | {records.encode_key(DROPPED)}
     for key, value in stored:
+        if key in passed_over:
+            continue
         try:
             known, content = records.decode(key, value)
             _expect_key(known)
         except DecodeError as error:
-            found.quarantined.append(Quarantined(records.describe(key), str(error)))
-            found.changes.extend(put_aside(key, value, str(error)))
-            continue
-        if known[0] == QUARANTINE:
-            aside += 1
+            _put_aside(found, key, value, str(error))
             continue
         canonical = records.encode_key(known)
         keys[canonical] = known
@@ -83,12 +69,29 @@ def load(stored: Iterable[tuple[bytes, bytes]]) -> Loaded:
         _take(found, keys[canonical], canonical, doubles, is_old=form is None)
     if form != FORM:
         found.changes.append((records.encode_key(_FORM), records.encode_value(FORM)))
-    return found._replace(put_aside=aside)
+    _number(found, aside)
+    found.changes.extend(records.encode(each) for each in found.quarantine.changes())
+    return found
+
+
+def _put_aside(found: Loaded, key: bytes, value: bytes, reason: str) -> None:
+    found.quarantined.append(found.quarantine.put(key, value, reason))
+    found.changes.append((key, None))
+
+
+def _number(found: Loaded, aside: Iterable[Kept]) -> None:
+    """Records that an earlier release has put aside get numbers."""
+    for each in aside:
+        row, data = records.encode(((QUARANTINE, each.number), (each.key, each.value, each.reason)))
+        if row != each.row and data is not None:
+            found.changes.extend([(each.row, None), (row, data)])
 
 
 def _expect_key(key: object) -> None:
     if not isinstance(key, tuple) or not key or not isinstance(key[0], str):
         raise DecodeError("a key that does not begin with a kind")
+    if key[0] in (QUARANTINE, DROPPED[0]):
+        raise DecodeError("no record of the quarantine")
     try:
         hash(key)
     except TypeError as error:
@@ -101,8 +104,7 @@ def _take(found: Loaded, key: Key, canonical: bytes, doubles: list[tuple[bytes, 
     for other, data, _ in doubles:
         if other != chosen and data != value:
             reason = f"a double of {records.describe(canonical)} with another value"
-            found.quarantined.append(Quarantined(records.describe(other), reason))
-            found.changes.extend(put_aside(other, data, reason))
+            _put_aside(found, other, data, reason)
         elif other != canonical:
             found.changes.append((other, None))
     if len(doubles) > 1:

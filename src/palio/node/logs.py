@@ -18,6 +18,8 @@ from palio.node import entries
 from palio.node.entries import Entry, Head, Share
 from palio.node.hybrid import microseconds_of
 from palio.node.journal import Journal, Key
+from palio.node.keys import KeyLimits
+from palio.node.log_recovery import Recovery
 from palio.node.party_log import Keep, Mark, MarkSettings, PartyLog
 from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, Output, Position
 from palio.node.recent import Recent
@@ -49,17 +51,23 @@ class LogSettings(msgspec.Struct, frozen=True):
     """Dead letters of one party; with more the oldest are forgotten."""
     letters_bytes: int = 16 << 20
     """The same by what they say; the last one is kept in any case."""
-    keys: int = 1_000_000
+    keys: KeyLimits = KeyLimits()
     """Keys of publications that are known."""
-    key_age: int = 3_600_000_000
-    """And for how long."""
     marks: MarkSettings = MarkSettings()
     sweep: int = 256
     """After so many entries it is noted how far all logs have come; who starts reads the rest."""
     sweep_bytes: int = 16 << 20
     """Or after so many bytes."""
+    running_step: int = 60_000_000
+    """Running time, in microseconds, after which it is written while a lease runs; a crash loses so much of it."""
+    ended_leases: int = 10_000
+    """Parties that are remembered because their leases have ended; with more the oldest are forgotten."""
     everything: bool = False
     """Whether publications that no durable party wants are written, too; for an archive."""
+
+
+LOST_IDENTITY = 0
+"""Of a log whose record was lost; no log has it."""
 
 
 class Sweep(NamedTuple):
@@ -106,9 +114,15 @@ class Logs:
         self._renamed: list[PartyLog] = []
         self._stale: list[Key] = []
         """Records of marks of entries that were damaged."""
+        self._made: list[tuple[PartyLog, Mark]] = []
+        """Marks that were made anew because their records were lost."""
+        self._unowned: list[PartyLog] = []
+        """Logs of which the record is lost that says whose they are, or that an earlier release has written."""
         self._may_trim = False
         self._is_pressed = False
         """Whether room is needed: then it is looked for whenever something was acknowledged."""
+        self.ended_dropped = self.ended_expired = 0
+        """Deliveries that had fallen out of logs that have ended since the server started."""
         self.archived: int | None = 0 if settings.everything else None
         """Entries before this position were archived, if anybody does."""
 
@@ -154,6 +168,7 @@ class Logs:
 
     def _keep_log(self, log: PartyLog) -> None:
         self._journal.put(("mail", log.name), (log.number, log.identity, msgspec.structs.astuple(log.keep)))
+        self._journal.put(("owner", log.number), log.name)  # if the other record is lost, this one tells
 
     def keep_cursor(self, log: PartyLog) -> None:
         """How far a party has come has changed."""
@@ -165,10 +180,12 @@ class Logs:
         if log is None:
             return
         log.reading = None
+        self.ended_dropped += log.dropped
+        self.ended_expired += log.expired
         del self._numbers[log.number]
         self._changed.pop(log, None)
         self._shares.pop(log, None)
-        for key in (("mail", party), ("cursor", party), ("end", party)):
+        for key in (("mail", party), ("owner", log.number), ("cursor", party), ("end", party)):
             self._journal.delete(key)
         for mark in log.marks:
             self._journal.delete(("mark", log.number, mark.number))
@@ -244,6 +261,7 @@ class Logs:
         part = self._shares.get(log)
         if part is None:
             part = self._shares[log] = _Part(log.next)
+            log.times.note(log.next, now)
             self._changed[log] = None
             if log.needs_mark(self.position, self._swept.position, self.settings.marks):
                 mark = Mark(log.next, self.position, log.size, now)
@@ -345,7 +363,8 @@ class Logs:
             return None
         if self._is_pressed and self.position > self._swept.position:
             self._sweep(now)
-        self._may_trim = False
+        # What is swept in this turn goes in the next one, which nothing else may ask for: all may be acknowledged.
+        self._may_trim = self._is_pressed and self._swept.time == now and self._swept.position > self.first
         needed = self.position if self.archived is None else self.archived
         for log in self._logs.values():
             position = log.needed()
@@ -386,6 +405,8 @@ class Logs:
                 log = self._enter(PartyLog(key[1], number, identity, Keep(*keep)))
                 log.next, log.size = known.get(("end", log.name), (0, 0))
                 self._last = max(self._last[0], number), max(self._last[1], identity)
+                if ("owner", number) not in known:
+                    self._unowned.append(log)
         for key, value in known.items():
             log_of = self._numbers.get(key[1]) if key[0] in ("mark", "letter") else None
             if log_of is not None and key[0] == "mark":
@@ -394,31 +415,30 @@ class Logs:
                 log_of.keep_letter(key[2], value)
         for log in self._logs.values():
             log.marks.sort()
-        doubtful: dict[PartyLog, None] = {}
+            for mark in log.marks:
+                log.times.note(mark.number, mark.time)
+        recovery = Recovery(self._numbers, [sweep.position for sweep in self._sweeps])
         for position, data in tail:
             self.position = max(self.position, position + 1)
-            try:
-                self._recall(position, data, entries.decode(data).head, doubtful)
-            except DecodeError:  # it was damaged: nobody knows which numbers were given in it
-                doubtful |= dict.fromkeys(self._logs.values())
-        self._rename({**doubtful, **dict.fromkeys(log for log in self if _is_short(log, known))})
+            self._recall(position, data, recovery)
+        self._made = recovery.marks()
+        self._changed = dict(recovery.grown)
+        self._last = max(self._last[0], recovery.highest), self._last[1]
+        self._rename({**recovery.doubtful, **dict.fromkeys(log for log in self if _is_another(log, known))})
         self.first = first
         for log in self._logs.values():
             self._recover(log, known.get(("cursor", log.name)))
 
-    def _recall(self, position: int, data: bytes, head: Head, doubtful: dict[PartyLog, None]) -> None:
+    def _recall(self, position: int, data: bytes, recovery: Recovery) -> None:
+        try:
+            head = entries.decode(data).head
+        except DecodeError:
+            recovery.damaged()
+            return
         if position >= self._swept.position:
             self.size += len(data)
             self.count += head.count
-        for share in head.shares:
-            log = self._numbers.get(share.reader)
-            if log is not None and share.first >= log.next:
-                mark = log.mark_of(share.first)  # what was before may not be known any more
-                log.size = share.size + max(log.size, 0 if mark is None else mark.size)
-                log.next = share.first + share.count
-                self._changed[log] = None
-            if log is not None:
-                doubtful.pop(log, None)
+        recovery.take(position, head)
 
     def _rename(self, logs: Iterable[PartyLog]) -> None:
         """Logs of which some numbers may mean something that is lost are others from now on."""
@@ -430,6 +450,9 @@ class Logs:
 
     def keep_found(self, now: int, *, is_salvaged: bool) -> None:
         """What was found out when a node was made is kept: logs that have other names, and how long all are."""
+        # After a clock was put back, what was swept before would be retained until it shows the same time again.
+        self._sweeps = [each._replace(time=min(each.time, now)) for each in self._sweeps]
+        self._swept = self._sweeps[-1]
         renamed, self._renamed = self._renamed, []
         if renamed:
             self._sweep(now)  # who starts the next time need not look at what is damaged
@@ -442,6 +465,13 @@ class Logs:
         stale, self._stale = self._stale, []
         for key in stale:
             self._journal.delete(key)
+        made, self._made = self._made, []
+        for log, mark in made:
+            if mark in log.marks:
+                self._journal.put(("mark", log.number, mark.number), mark[1:])
+        unowned, self._unowned = self._unowned, []
+        for log in unowned:
+            self._keep_log(log)
 
     def _recover(self, log: PartyLog, cursor: Sequence[Any] | None) -> None:
         marks, ends = log.marks, range(self.first, self.position)
@@ -451,8 +481,9 @@ class Logs:
         log.letters = dict(sorted(log.letters.items()))
         if cursor is not None:
             log.restore(cursor)
-        else:  # it is new, or that was lost; then what is gone was done with
+        else:  # that was lost; then what is gone was done with
             log.done = log.first
+            log.done_size = log.marks[0].size if log.marks else log.size
             log.dropped = log.drop(log.bound())
         if cursor is None or log.high < 0:
             log.high = log.next  # it was reading when the server died
@@ -461,10 +492,11 @@ class Logs:
         log.done = min(log.done, log.next)
 
 
-def _is_short(log: PartyLog, known: Mapping[tuple[Any, ...], Any]) -> bool:
-    """Whether numbers were given in a log that are not known any more."""
+def _is_another(log: PartyLog, known: Mapping[tuple[Any, ...], Any]) -> bool:
+    """Whether a log needs another identity: its own is lost, or numbers were given that are not known any more."""
     cursor = known.get(("cursor", log.name))
-    return (bool(log.marks) and log.marks[-1].number >= log.next) or (cursor is not None and cursor[0] > log.next)
+    is_short = bool(log.marks) and log.marks[-1].number >= log.next
+    return log.identity == LOST_IDENTITY or is_short or cursor is None or cursor[0] > log.next
 
 
 class _Part:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from palio.matching.preparation import Preparation, Steps
 from palio.model import Filter, Notification, Pattern
 from palio.node.holdback import Arrival, HoldBack, order_of
 from palio.node.journal import Journal
@@ -77,12 +78,24 @@ class Monitors:
         known = self._parties.get(party)
         return 0 if known is None else len(known.watches)
 
+    def count_covered(self, party: str, pattern: Pattern) -> int:
+        """How many patterns of a party a pattern covers."""
+        known = self._parties.get(party)
+        return 0 if known is None else len(known.narrower(pattern))
+
+    def growth(self, party: str, pattern: Pattern) -> int:
+        """How many more patterns a party would have with one that it asks for."""
+        known = self._parties.get(party)
+        if known is None:
+            return 1
+        return 0 if known.has_broader(pattern) else 1 - len(known.narrower(pattern))
+
     def subscribe(self, party: str, pattern: Pattern) -> None:
         """A party wants the sequences that match a pattern; the patterns that it covers are no longer needed.
 
         What is covered by a pattern that the party has makes no difference.
         """
-        known = self._parties.get(party) or PartyWatches()
+        known = self._parties.get(party) or PartyWatches(self._router.preparations)
         if known.has_broader(pattern):
             return
         narrower = known.narrower(pattern)
@@ -96,10 +109,23 @@ class Monitors:
         for each in known.narrower(pattern) if known is not None else ():
             self._drop(party, each)
 
+    def prepare(
+        self, preparation: Preparation, party: str, begins: Sequence[Pattern], ends: Sequence[Pattern] = ()
+    ) -> Steps:
+        """Make the comparisons ahead that are needed when a party unsubscribes from some patterns, and subscribes then.
+
+        Each step says what it has cost. Nothing else changes.
+        """
+        known = self._parties.get(party)
+        if known is not None:
+            yield from known.prepare(preparation, begins, ends)
+        filters = dict.fromkeys(filter for each in begins for filter in each.canonical().filters)
+        yield from self._router.prepare_watched(preparation, list(filters))
+
     def _hold(self, watch: Watch) -> None:
         assert isinstance(watch.owner, str)
         if watch.owner not in self._parties:
-            self._parties[watch.owner] = PartyWatches()
+            self._parties[watch.owner] = PartyWatches(self._router.preparations)
         self._parties[watch.owner].add(watch)
         self.begin(watch)
 
@@ -120,10 +146,18 @@ class Monitors:
         """One is over."""
         self._leave(watch)
         self.take_pending(watch)
+        self._discard_held(watch)
         watch.place = Place.OVER
         if self._journal is not None:
             self._journal.delete(_key(watch))
         self.moved[watch] = None
+
+    def _discard_held(self, watch: Watch) -> None:
+        """What is held back for a watch alone matters no longer; nor may it count for a later one of the same key."""
+        if watch.is_catching_up:
+            for arrival in self._held.discard(watch):
+                if self._journal is not None:
+                    self._journal.delete(("held back", arrival.number))
 
     def move(self, watch: Watch, place: Place, factors: tuple[Step, ...] | None = None) -> None:
         """From now on a watch runs elsewhere, or waits for other parts; what it needs first, then what it needs not."""
@@ -273,6 +307,8 @@ class Monitors:
         if not self._window and not self._held:
             self._offer(arrival)
             return
+        if arrival.only is not None:
+            arrival.only.is_catching_up = True
         until = self._held.put(arrival, now)
         if self._journal is not None:
             only = None if arrival.only is None else _key(arrival.only)
@@ -364,6 +400,8 @@ class Monitors:
             self._arrivals = max(self._arrivals, number + 1)
             met = self._router.met(notification) if only is None else ()
             arrival = Arrival(order_of(notification), number, notification, met, watches.get(only))
+            if arrival.only is not None:
+                arrival.only.is_catching_up = True
             if only is None or only in watches:
                 self._held.restore(arrival, min(until, now + self._window))
         return list(watches.values())

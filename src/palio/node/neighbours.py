@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from palio.errors import CallerError, PeerError, brief
 from palio.link.links import Links
@@ -11,7 +11,7 @@ from palio.link.states import State
 from palio.model.limits import to_wire
 from palio.node.settings import NodeSettings
 from palio.routing import messages
-from palio.routing.border import Border
+from palio.routing.border import Border, Gateway
 from palio.routing.compression import Compression
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router, UnexpectedMessageError
@@ -78,12 +78,23 @@ class Neighbours:
         return None
 
     def connect(self, peer: str, role: Role, latency: int, now: int) -> list[LinkEvent]:
-        """Ask for a link, and keep it; as long as it cannot be, it is wanted and refused."""
+        """Ask for a link, and keep it; a link that cannot be yet stays wanted."""
+        return self.links.connect(peer, self._wish(peer, role, latency), now)
+
+    def renew(self, peer: str, role: Role, latency: int, now: int) -> list[LinkEvent]:
+        """End the session of a wanted link if :meth:`connect` is about to change its role or latency.
+
+        Routing uses the latency only where there may be several paths to a server.
+        """
+        wish = self._wish(peer, role, latency)
+        return self.links.renew(peer, wish, now, latency_counts=not self._is_in_tree(role))
+
+    def _wish(self, peer: str, role: Role, latency: int) -> Wish:
         if latency < 1:
-            raise CallerError(f"a latency of {latency}; it is 1 at least")
+            raise CallerError(f"the latency is {latency}; the least is 1")
         if role is Role.GATEWAY and peer not in self._settings.gateways:
             raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
-        return self.links.connect(peer, Wish(role.value, latency), now)
+        return Wish(role.value, latency)
 
     def _check_above(self, role: Role, peer: str) -> None:
         """Of two masters, or a master and a gateway, that come at the same time both could be lost, as in a cycle."""
@@ -106,20 +117,35 @@ class Neighbours:
     def add(self, up: Up) -> None:
         """There is a new link."""
         self.restore(up)
+        if up.peer in self.borders:
+            for offer in self.borders[up.peer].offers():
+                self._count(up.peer, offer)
         if self._is_in_tree(Role(up.role)):
             self.membership.connect(up.peer, up.stamp, dict(up.members), dict(up.told))
 
-    def restore(self, up: Up) -> None:
-        """There is a link again; which servers lie behind it is known already."""
+    def restore(self, up: Up, gateway: Gateway | None = None) -> None:
+        """There is a link again; which servers lie behind it is known already, and what its gateway was then."""
         peer, role = up.peer, Role(up.role)
         self._router.connect(peer, role)
         if role is Role.GATEWAY:
-            gateway = self._settings.gateways[peer]
-            self.borders[peer] = Border(gateway)
-            for offer in gateway.offers:
-                self._router.receive(peer, messages.Advertise(offer.canonical()))
+            self.borders[peer] = Border(gateway or self._settings.gateways[peer])
         elif self._router.topology is not None:
             self._router.topology.connect(peer, up.latency, up.stamp)
+
+    def reconfigure(self, peer: str, told: Iterable[messages.Standing]) -> list[messages.Control]:
+        """A gateway has other filters than before, or offers something else: what the neighbour has to be told.
+
+        ``told`` is what it would have been told over a link without filters.
+        """
+        before = self.borders[peer]
+        border = self.borders[peer] = Border(self._settings.gateways[peer])
+        border.offers()
+        for each in before.heard:
+            border.take_in(each)
+        border.let_out(told)
+        for change in _changes(before.counting, border.counting):
+            self._count(peer, change)
+        return _changes(before.told, border.told)
 
     def remove(self, peer: str) -> None:
         """A link is gone; a fault may have kept the neighbour from being added."""
@@ -154,10 +180,14 @@ class Neighbours:
                 if self._is_confirmed(peer, message):
                     return
                 for each in (message,) if border is None else border.take_in(message):
-                    for counting in self.compression.take(peer, each):
-                        self._router.receive(peer, counting)
+                    self._count(peer, each)
             case _:
                 raise PeerError(f"{brief(peer)} says what is no message here: {type(message).__name__}")
+
+    def _count(self, peer: str, message: messages.Control) -> None:
+        """Put into the tables what a neighbour says, or what counts instead of it."""
+        for counting in self.compression.take(peer, message):
+            self._router.receive(peer, counting)
 
     def _is_confirmed(self, peer: str, message: messages.Control) -> bool:
         """Whether a neighbour says once more what it was not certain to hold; from now on it is."""
@@ -167,10 +197,18 @@ class Neighbours:
         del self.unconfirmed[known]
         return isinstance(message, messages.Subscribe | messages.Advertise)
 
+    def recall_offers(self) -> None:
+        """Other networks were configured to offer something in an earlier life of this server."""
+        for peer, border in self.borders.items():
+            self._recall(peer, border.offers())
+
     def recall(self, peer: str, message: messages.Standing) -> None:
         """A neighbour said what it wants or offers in an earlier life of this server."""
         border = self.borders.get(peer)
-        for each in (message,) if border is None else border.take_in(message):
+        self._recall(peer, (message,) if border is None else border.take_in(message))
+
+    def _recall(self, peer: str, said: Iterable[messages.Control]) -> None:
+        for each in said:
             for counting in self.compression.recall(peer, messages.begun(each)):
                 self._router.receive(peer, counting)
 
@@ -197,6 +235,18 @@ class Neighbours:
         found: list[tuple[str, Sequence[Message]]] = [(peer, [members]) for peer, members in self.membership.updates()]
         topology = self._router.topology
         return found if topology is None else [*found, *topology.updates(now, pressing=pressing)]
+
+
+def _changes(before: Iterable[messages.Standing], after: Iterable[messages.Standing]) -> list[messages.Control]:
+    """What has to be said so that something else stands than before, make before break."""
+    old, new = dict.fromkeys(before), dict.fromkeys(after)
+    begins, ends = [each for each in new if each not in old], [each for each in old if each not in new]
+    return [
+        *(each for each in begins if isinstance(each, messages.Advertise)),
+        *(each for each in begins if isinstance(each, messages.Subscribe)),
+        *(messages.ended(each) for each in ends if isinstance(each, messages.Subscribe)),
+        *(messages.ended(each) for each in ends if isinstance(each, messages.Advertise)),
+    ]
 
 
 def _are_rivals(role: str, other: str) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from palio.codec.frames import Options
 from palio.errors import CallerError, InternalError, PalioError, PeerError, brief
 from palio.link.ports import Down, LinkEvent, Received, Refused, Up
+from palio.matching.preparation import Preparation
 from palio.model import Notification, NotificationId
 from palio.node import ports
 from palio.node.admission import NotAllowedError
@@ -21,7 +22,6 @@ from palio.node.hybrid import date_of
 from palio.node.journal import Journal, Record
 from palio.node.keeping import Keeping, Kept
 from palio.node.keys import Keys
-from palio.node.loading import Quarantined
 from palio.node.logs import Logs
 from palio.node.monitors import Monitors
 from palio.node.neighbours import Neighbours
@@ -30,6 +30,7 @@ from palio.node.ports import (
     AcceptedUpTo,
     Deliver,
     DeliverSequence,
+    Duplicate,
     Fault,
     Fetch,
     FromPeer,
@@ -46,8 +47,10 @@ from palio.node.ports import (
     Send,
     Unsendable,
 )
+from palio.node.preparing import Preparing
 from palio.node.publications import Publications
 from palio.node.publishing import Publishing
+from palio.node.quarantine import Quarantine, Quarantined
 from palio.node.reading import Reading
 from palio.node.requests import Requests
 from palio.node.seen import Seen
@@ -80,18 +83,20 @@ class Node:
         tail: Iterable[tuple[int, bytes]] = (),
         first: int = 0,
         end: int | None = None,
+        quarantine: Quarantine | None = None,
     ) -> None:
         """Make a node, with what was kept of an earlier life: records, and the end of the message log.
 
         ``tail`` are the entries from :func:`~palio.node.keeping.tail_from` on, ``first`` is the position of the first
         entry that there is, ``end`` the one behind the last. Any records will do: those that do not fit are put aside,
-        and are in :attr:`quarantined`.
+        in ``quarantine``, and are in :attr:`quarantined`.
         """
         check_settings(settings)
         self.settings = settings
         self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.start)
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
+        self.router.holdings.are_noted = settings.durable
         self.telling = Telling(settings.telling, is_kept=settings.durable)
         self.outlooks = Outlooks(self.router)
         self.neighbours = Neighbours(settings, self.router, journal)
@@ -99,7 +104,7 @@ class Node:
         self.peer_limits = PeerLimits(settings.link, self._cannot_send, journal)
         self.logs = Logs(settings.log, settings.incarnation, journal or Journal(), self.emit)
         self.reading = Reading(self.logs, journal or Journal(), self.emit)
-        self.keys = Keys(settings.log.keys, settings.log.key_age)
+        self.keys = Keys(settings.log.keys)
         self.monitors = Monitors(
             self.router, settings.window, settings.held_back, journal, may_take=self.peer_limits.takes
         )
@@ -107,6 +112,7 @@ class Node:
         self.publishing = Publishing(settings, self.router)
         self.publications = Publications(self, is_durable=settings.durable)
         self.requests = Requests(self, self._keeping)
+        self.preparing = Preparing(self.router, self.requests, settings.comparisons)
         self.seen = Seen(settings.server)
         self.spreading = Spreading(self)
         self.holding = Holding()
@@ -125,7 +131,7 @@ class Node:
         self.quarantined: list[Quarantined] = []
         """The records that were put aside when the node was made."""
         if self._keeping:
-            self._keeping.restore(self, Kept(records, tail, first, end), now)
+            self._keeping.restore(self, Kept(records, tail, first, end, quarantine or Quarantine()), now)
             self._has_news |= bool(self.monitors.moved)  # with other settings than before they may belong elsewhere
         self.deadline = self._earliest(self.monitors.deadline)
         """When :meth:`handle` must be called again at the latest, with or without input."""
@@ -137,6 +143,7 @@ class Node:
         at which the node was made. A node that is made from records may begin earlier than they were written.
         """
         self._now = now
+        self.preparing.begin_turn()
         self._take_all(inputs)
         with critical("the end of a turn"):
             return self._finish(now)
@@ -152,9 +159,9 @@ class Node:
     def _finish(self, now: int) -> list[Output]:
         """Do what is due, and say what goes out because of all inputs of a turn."""
         self._happened(self.links.wake(now))
-        for party in self.reading.overdue(now):
+        for party in self.reading.leases.overdue(now):
             self._has_news = self._is_pressing = True
-            self.requests.perform(party, ports.Leave())
+            self.requests.end_lease(party, now)
         due = self.monitors.deadline
         if due is not None and due <= now:
             self._deliver_sequences(self.monitors.release(now))
@@ -181,7 +188,7 @@ class Node:
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
         deadline = self.links.deadline
-        for other in (due, self.telling.deadline, self.neighbours.deadline, self.reading.deadline):
+        for other in (due, self.telling.deadline, self.neighbours.deadline, self.reading.leases.deadline):
             if other is not None and (deadline is None or other < deadline):
                 deadline = other
         return deadline
@@ -231,7 +238,7 @@ class Node:
         """There was too much in a block: give this again."""
         self.emit(Rest(block))
 
-    def answer(self, answer: AcceptedUpTo | Reply) -> None:
+    def answer(self, answer: AcceptedUpTo | Duplicate | Reply) -> None:
         """Tell a publisher something, as soon as it holds."""
         if self._keeping is None:
             self._outputs.append(answer)
@@ -246,6 +253,12 @@ class Node:
             events = self.links.receive(given.peer, given.frame, self._now)
             if events:
                 self._happened(events)
+        elif (
+            self.preparing
+            and isinstance(given, PublishBlock | ports.PublishWith | Request)
+            and (self.preparing.holds_up(given))
+        ):
+            self.emit(Rest(given))
         elif isinstance(given, PublishBlock):
             self.publications.take_block(given)
         elif isinstance(given, Request):
@@ -301,7 +314,12 @@ class Node:
                 answer = Reply(asker, request.number)
                 self.reading.reject(request.party, delivery, reason, self._now, lambda: self._outputs.append(answer))
                 return
-            waits = self._perform(request)
+            preparation = self._prepare(request)
+            if preparation is None:
+                self.emit(Rest(request))
+                return
+            with self.router.prepared(preparation):
+                waits = self._perform(request)
         except InternalError:
             raise
         except PalioError as error:
@@ -312,11 +330,16 @@ class Node:
         else:
             self._outputs.append(Reply(asker, request.number))
 
+    def _prepare(self, request: Request) -> Preparation | None:
+        """Make the comparisons that a request needs; if they are too many for this turn, it has to be given again."""
+        if request.by is not None and request.by != request.party:
+            self._check_right(request.by, request.party)
+        self._has_news |= isinstance(request.operation, ports.Leave)  # it is done on the way
+        return self.preparing.advance(request)
+
     def _perform(self, request: Request) -> bool:
         """Do what a party asks for; whether it wants to wait until that has spread."""
         party, operation = request.party, request.operation
-        if request.by is not None and request.by != party:
-            self._check_right(request.by, party)
         match operation:
             case ports.Publish(notification, trace):
                 self.publications.publish(party, notification, Options(trace=None if trace is None else str(trace)))
@@ -342,9 +365,10 @@ class Node:
         try:
             match given:
                 case ports.Connect(_, role, latency):
+                    self._happened(self.neighbours.renew(peer, role, latency, now))
                     events = self.neighbours.connect(peer, role, latency, now)
-                case ports.Disconnect(_, bars):
-                    events = self.links.disconnect(peer, now, bars=bars)
+                case ports.Disconnect(_, bars, reason):
+                    events = self.links.disconnect(peer, now, bars=bars, reason=reason)
                 case ports.Allow():
                     self.links.allow(peer)
                 case ports.Doubt(_, limits):
@@ -390,8 +414,10 @@ class Node:
                     self.neighbours.add(event)
                     if self._keeping:
                         self._keeping.members(peer)
+                        if peer in self.neighbours.borders:
+                            self._keeping.gateway(peer, self.neighbours.borders[peer].gateway)
                     self._outputs.append(LinkUp(peer))
-                case Down(peer, reason):
+                case Down(peer, reason, discarded):
                     if self._keeping:
                         self._keeping.gone(peer)
                     self.neighbours.remove(peer)
@@ -400,7 +426,7 @@ class Node:
                     self.delegating.lost(peer, self._now)
                     self._deliver_sequences(self.monitors.found())
                     self.spreading.lost(peer)
-                    self._outputs.append(LinkDown(peer, reason))
+                    self._outputs.append(LinkDown(peer, reason, discarded))
                 case Refused(peer, reason):
                     self._outputs.append(LinkRefused(peer, reason))
 
@@ -504,15 +530,32 @@ class Node:
         waited there. The keys of records that do not fit are returned.
         """
         said, misfits = self.telling.restore(self.router.control(), known, self._now)
+        told: dict[tuple[str, Message], None] = {}
         for peer, control in said:
             border = self.neighbours.borders.get(peer)
-            self.peer_limits.recall(peer, control if border is None else border.let_out(control), known)
-        return misfits
+            heard = control if border is None else border.let_out(control)
+            self.peer_limits.recall(peer, heard, known)
+            told.update(dict.fromkeys((peer, message) for message in heard))
+        return misfits + [key for key in known if key[0] == "widened" and key[1:] not in told]
 
     def begin_links_anew(self) -> None:
         """Give up all links: what neighbours were told is not known. Those that are wanted are opened again."""
         for peer in tuple(self.links.peers):
             self.lose(peer, "records of the link had to be quarantined")
+
+    def take_over_gateways(self) -> None:
+        """Gateways are what the configuration says, which may have changed. One that is not there ends, alone."""
+        for peer, border in tuple(self.neighbours.borders.items()):
+            gateway = self.settings.gateways.get(peer)
+            if gateway is None:
+                reason = f"{peer} is no gateway in the configuration of {self.settings.server} any more"
+                self._happened(self.links.disconnect(peer, self._now, bars=False, reason=reason))
+            elif gateway != border.gateway:
+                told = self.neighbours.reconfigure(peer, self.telling.told(peer, self.router.told_to(peer)))
+                self._has_news = True
+                self._happened(self.links.send(peer, self.peer_limits.fit(peer, told, self._now), self._now))
+            if self._keeping and peer in self.neighbours.borders and gateway is not None:
+                self._keeping.gateway(peer, gateway)
 
     def send(self, peer: str, said: Sequence[Message]) -> None:
         """Say something to a neighbour, if there is a link."""
@@ -524,11 +567,14 @@ class Node:
                 self._happened(events)
 
     def _forward(self, message: messages.Publish, source: str | None, *, to_parties: bool = True) -> None:
-        """Send a notification to all who get it; to parties only if they have not got it in another way."""
-        self.tell_first()
+        """Send a notification to all who get it; to parties only if they have not got it in another way.
+
+        What neighbours have to be told first may cut the link over which it has come, which closes a cycle.
+        """
         passed = self.router.admit(message, source)
         if passed is None:
             return
+        self.tell_first()
         notification = passed.notification
         expires = notification.envelope.expires if notification.envelope is not None else None
         if expires is not None and expires <= date_of(self._now):

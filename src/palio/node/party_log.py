@@ -46,6 +46,44 @@ class Mark(NamedTuple):
     time: int
 
 
+class Times:
+    """About when deliveries came: samples of numbers and times, the fewer the more there would be.
+
+    A sample is taken a second after the last one at the earliest. When there are too many, every second one goes.
+
+    >>> times = Times()
+    >>> for number in range(1_000):
+    ...     times.note(number, number * 2_000_000)
+    >>> len(times._samples) <= Times.MOST, times.of(0), times.of(800) <= 1_600_000_000
+    (True, 0, True)
+    """
+
+    MOST = 64
+    STEP = 1_000_000
+    __slots__ = ("_samples",)
+
+    def __init__(self) -> None:
+        self._samples: list[tuple[int, int]] = []
+
+    def note(self, number: int, now: int) -> None:
+        """A delivery comes now."""
+        samples = self._samples
+        if not samples or (number > samples[-1][0] and now >= samples[-1][1] + self.STEP):
+            samples.append((number, now))
+            if len(samples) > self.MOST:
+                del samples[1::2]
+
+    def of(self, number: int) -> int | None:
+        """When a delivery came; or a little earlier, by about a 30th of the time since the first one at most."""
+        place = bisect_right(self._samples, number, key=lambda sample: sample[0])
+        return self._samples[place - 1][1] if place else None
+
+    def forget(self, number: int) -> None:
+        """Nobody asks for deliveries before this one any more."""
+        place = bisect_right(self._samples, number, key=lambda sample: sample[0])
+        del self._samples[: max(0, place - 1)]
+
+
 class Letter(msgspec.Struct, frozen=True, gc=False):
     """A delivery with which its party could not do anything."""
 
@@ -72,9 +110,10 @@ class PartyLog:
     """
 
     __slots__ = (
-        "attempts", "away", "done", "done_size", "dropped", "expected", "expired", "flights", "forgotten", "high",
-        "identity", "is_blocked", "is_fetching", "keep", "letter", "letters", "letters_size", "marks", "name", "next",
-        "number", "place", "reader", "reading", "sent", "sent_size", "since", "size", "taken", "taken_size",
+        "attempts", "away", "deferred", "done", "done_size", "dropped", "expected", "expired", "flights", "forgotten",
+        "high", "identity", "is_blocked", "is_fetching", "is_rejecting", "keep", "letter", "letters", "letters_size",
+        "marks", "name", "next", "number", "place", "reader", "reading", "sent", "sent_size", "since", "size", "taken",
+        "taken_size", "times",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, identity: int, keep: Keep) -> None:
@@ -85,6 +124,8 @@ class PartyLog:
         """By which the party knows it: numbers of another log mean something else."""
         self.keep = keep
         self.next = self.size = 0
+        self.times = Times()
+        """When deliveries came."""
         self.done = self.done_size = 0
         self.dropped = self.expired = 0
         """Deliveries that fell out because there were too many, or they were too old."""
@@ -93,7 +134,7 @@ class PartyLog:
         self.high = 0
         """Numbers below this may have been sent."""
         self.away: int | None = None
-        """Since when the party is not here."""
+        """Since when the party is not here, in the running time of the server."""
         self.marks: list[Mark] = []
         self.letters: dict[int, Letter] = {}
         self.letters_size = 0
@@ -116,6 +157,10 @@ class PartyLog:
         self.since: tuple[int, int] | None = None
         """Entries that are older than a time are passed over, up to a number."""
         self.is_fetching = False
+        self.is_rejecting = False
+        """Whether its first delivery that is not acknowledged is becoming a dead letter because it was rejected."""
+        self.deferred: tuple[int, int] | None = None
+        """An acknowledgement that waits for that: a number, and the connection that has said it."""
         self.is_blocked = False
         """Whether something has to be passed over, and what was sent before it is not acknowledged."""
         self.flights: deque[Flight] = deque()
@@ -231,8 +276,24 @@ class PartyLog:
             self.flights.clear()
             self.place = None
 
+    @property
+    def waiting(self) -> int:
+        """How many deliveries are not acknowledged."""
+        return self.next - self.done
+
+    @property
+    def waiting_bytes(self) -> int:
+        """About how many bytes they have."""
+        return max(0, self.size - self.done_size) if self.waiting else 0
+
+    def oldest(self, now: int) -> int:
+        """For how long the first delivery has waited that is not acknowledged; zero if there is none."""
+        time = self.times.of(self.done) if self.done < self.next else None
+        return 0 if time is None else max(0, now - time)
+
     def _finish(self, end: int) -> None:
         self.done, self.attempts = end, 0
+        self.times.forget(end)
         mark = self.mark_of(end)
         size = self.size if end >= self.next else self.done_size if mark is None else mark.size
         self.done_size = max(self.done_size, size, self.taken_size if end <= self.taken else 0)

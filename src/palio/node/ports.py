@@ -133,7 +133,7 @@ class PublishWith(Input, frozen=True, gc=False):
 
 
 class Connect(Input, frozen=True, gc=False):
-    """Open a link to another server, and keep it."""
+    """Open a link to another server, and keep it. If the link is wanted with another role or latency, renew it."""
 
     peer: str
     role: Role = Role.PEER
@@ -147,6 +147,8 @@ class Disconnect(Input, frozen=True, gc=False):
     peer: str
     bars: bool = True
     """Whether the neighbour's own questions for the link are refused until there is an :class:`Allow`."""
+    reason: str = ""
+    """For the operator of the neighbour; if empty, that the operator of this server has removed the link."""
 
 
 class Allow(Input, frozen=True, gc=False):
@@ -298,6 +300,37 @@ class Position(Output, frozen=True, gc=False):
     """So many because they were too old."""
 
 
+class TellLeaseEnded(Output, frozen=True, gc=False):
+    """Tell a durable party that its lease had ended while it was away, and with it a log that it had."""
+
+    party: str
+    reading: int
+    log: int
+    """The identity of that log."""
+    done: int
+    """Deliveries with lower numbers were acknowledged."""
+    lost: int
+    """Deliveries that were dropped with it."""
+    time: int
+    """When."""
+
+
+class LeaseEnded(Output, frozen=True, gc=False):
+    """A durable party has stayed away for longer than its lease: its log has ended, and all that it held."""
+
+    party: str
+    log: int
+    lease: int
+    """In microseconds."""
+    lost: int
+    """Deliveries that were not acknowledged."""
+    bytes: int
+    """Of these."""
+    letters: int
+    filters: int
+    """Filters and patterns that it had subscribed to."""
+
+
 class Acknowledged(Output, frozen=True, gc=False):
     """It will not be forgotten that a durable party has got all deliveries up to a number."""
 
@@ -316,9 +349,19 @@ class Fetch(Output, frozen=True, gc=False):
 
 
 class Rest(Output, frozen=True, gc=False):
-    """What was not handled of a :class:`PublishBlock`: give it again when what there is to deliver is on its way."""
+    """What was not handled, to be given again before anything else that its party says.
 
-    block: PublishBlock
+    Of a :class:`PublishBlock`, when what there is to deliver is on its way; a :class:`Request` that needs more
+    comparisons than one turn makes, and what its party has said after it, in the next turn.
+    """
+
+    given: PublishBlock | PublishWith | Request
+
+    @property
+    def asker(self) -> str:
+        """The party that has said it."""
+        given = self.given
+        return given.by if isinstance(given, Request) and given.by is not None else given.party
 
 
 class AcceptedUpTo(Output, frozen=True, gc=False):
@@ -330,6 +373,15 @@ class AcceptedUpTo(Output, frozen=True, gc=False):
     """What that promises."""
     source: int = 0
     """The connection over which they came."""
+
+
+class Duplicate(Output, frozen=True, gc=False):
+    """The key of a publication was known: it counts once. Its acceptance follows."""
+
+    party: str
+    number: int
+    source: int = 0
+    """The connection over which it came."""
 
 
 class DeliverSequence(Output, frozen=True, gc=False):
@@ -411,6 +463,8 @@ class LinkDown(Output, frozen=True, gc=False):
 
     peer: str
     reason: str = ""
+    discarded: int = 0
+    """Publications that waited for the neighbour and are discarded; some of them may have arrived."""
 
 
 class LinkRefused(Output, frozen=True, gc=False):

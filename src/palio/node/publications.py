@@ -10,7 +10,7 @@ from palio.errors import CallerError, InternalError, PalioError, PeerError, brie
 from palio.model import Mode, Notification
 from palio.node.admission import FullDiskError, NoStoreError, NotAdvertisedError
 from palio.node.containment import BrokenNodeError, FaultError
-from palio.node.ports import AcceptedUpTo, PublishBlock, PublishWith, Reply
+from palio.node.ports import AcceptedUpTo, Duplicate, PublishBlock, PublishWith, Reply
 
 if TYPE_CHECKING:
     from palio.node.node import Node
@@ -27,20 +27,21 @@ class Publications:
         self.has_space = True
         """Whether there is room on the disk for more."""
 
-    def publish(self, party: str, notification: Notification, options: Options = _NO_OPTIONS) -> None:
-        """One notification; it is refused, or on its way. With a key that is known it is so already."""
+    def publish(self, party: str, notification: Notification, options: Options = _NO_OPTIONS) -> bool:
+        """One notification: it is refused, or on its way; false if it was already, because its key is known."""
         node = self._node
         self._check_space()
         if node.settings.guard and not node.router.announces(party, notification):
             raise NotAdvertisedError(f"{brief(party)} has advertised nothing that announces {brief(str(notification))}")
         if options.key is not None and not node.keys.is_new(party, options.key, node.now):
-            return
+            return False
         try:
             node.forward(node.publishing.accept(party, notification, node.now, options))
         except Exception:
             if options.key is not None:  # else a second attempt would count as done
                 node.keys.take_back(party, options.key)
             raise
+        return True
 
     def take_with(self, given: PublishWith) -> None:
         """One with options."""
@@ -50,7 +51,9 @@ class Publications:
             options = frames.options_of(packed, self._node.settings.limits)
             mode = self._mode(options.mode or given.mode)
             notification = msgpack.decode(Notification, document, self._node.settings.limits)
-            self.publish(given.party, notification, options)
+            is_new = self.publish(given.party, notification, options)
+            if number and not is_new:
+                self._node.answer(Duplicate(given.party, number, given.source))
         except InternalError:
             raise
         except PalioError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial
-from heapq import heappop, heappush
 
 import msgspec
 
@@ -15,6 +14,7 @@ from palio.node import entries
 from palio.node.entries import Share
 from palio.node.hybrid import date_of, microseconds_of
 from palio.node.journal import Journal
+from palio.node.leases import Leases
 from palio.node.logs import Logs
 from palio.node.party_log import Keep, Letter, PartyLog
 from palio.node.ports import Acknowledged, Attach, DeliverBlock, Fetch, Letters, Output, Replay
@@ -40,8 +40,7 @@ class Reading:
         self._token = 0
         self._later: list[Callable[[], None]] = []
         """What has to wait until the entry of this turn is finished."""
-        self._leases: list[tuple[int, str]] = []
-        """When leases end, as a heap; some do not count any more."""
+        self.leases = Leases(logs, journal, emit)
 
     # -- coming and going ----------------------------------------------------------------------------------------------
 
@@ -56,6 +55,7 @@ class Reading:
             number, was_sent = given.after + 1, False
         log.begin_reading(number)
         log.expected = -1
+        self.leases.tell(log.name, given.reading, given.log)
         self._logs.announce(log, number)
         if was_sent:
             log.attempts += 1
@@ -69,48 +69,21 @@ class Reading:
         """A connection of a party is gone."""
         log = self._logs.of(party) if party in self._logs else None
         if log is not None and log.reading == reading:
-            log.reading, log.away = None, now
-            self._logs.keep_cursor(log)
-            self._plan(log, now)
-
-    def begin(self, now: int) -> None:
-        """The server has come back: nobody is here yet."""
-        for log in self._logs:
-            if log.away is None or log.away > now:
-                log.away = now
-                self._logs.keep_cursor(log)
-            self._plan(log, log.away)
-
-    def _plan(self, log: PartyLog, now: int) -> None:
-        heappush(self._leases, (_lease_end(log, now), log.name))
-
-    @property
-    def deadline(self) -> int | None:
-        """When the first lease is over."""
-        leases = self._leases
-        while leases:
-            end, party = leases[0]
-            log = self._logs.of(party) if party in self._logs else None
-            if log is not None and log.away is not None and _lease_end(log, log.away) == end:
-                return end
-            heappop(leases)  # the party has come back since, or is gone
-        return None
-
-    def overdue(self, now: int) -> list[str]:
-        """The parties whose leases are over."""
-        found = []
-        while (end := self.deadline) is not None and end <= now:
-            found.append(heappop(self._leases)[1])
-        return found
+            log.reading = None
+            self.leases.away(log, now)
 
     def acknowledge(self, party: str, number: int, reading: int) -> None:
         """A party has got everything up to a number."""
         log = self._logs.of(party) if party in self._logs else None
         if log is None or number >= log.next or reading != log.reader:
             return
+        if log.is_rejecting:  # else what is rejected would count as acknowledged, and never become a dead letter
+            log.deferred = number, reading
+            return
         if log.take(number + 1):
             self._logs.keep_cursor(log)
             self._logs.note_done()
+        self.leases.forget(party)
         self._emit(Acknowledged(party, reading, number))
         self._logs.stirred[log] = None
 
@@ -310,10 +283,18 @@ class Reading:
             raise CallerError(
                 f"delivery: {number} cannot be rejected; the first that is not acknowledged is {log.done}"
             )
-        self._bury(log, number, reason, now, then)
+        log.is_rejecting = True
+        self._bury(log, number, reason, now, partial(self._rejected, log, then))
+
+    def _rejected(self, log: PartyLog, then: Callable[[], None]) -> None:
+        """A delivery is a dead letter; acknowledgements of later ones have waited for that."""
+        log.is_rejecting, deferred, log.deferred = False, log.deferred, None
+        then()
+        if deferred is not None and self._logs.by_number(log.number) is log:
+            self.acknowledge(log.name, *deferred)
 
     def _bury(self, log: PartyLog, number: int, reason: str, now: int, then: Callable[[], None]) -> None:
-        """Make a delivery a dead letter; nothing is sent meanwhile."""
+        """Make a delivery a dead letter, unless it is acknowledged first; nothing is sent meanwhile."""
         mark = log.mark_of(number)
         place = max(self._logs.first, 0 if mark is None else mark.position)
         log.is_fetching = True
@@ -364,10 +345,6 @@ class Reading:
                 expiry = expiries[each]
                 self._logs.redeliver(log, letter.frame, 0 if expiry is None else microseconds_of(expiry), now)
         self._logs.stirred[log] = None
-
-
-def _lease_end(log: PartyLog, away: int) -> int:
-    return away + log.keep.lease
 
 
 def _within(wish: Keep, most: Keep) -> Keep:

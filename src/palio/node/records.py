@@ -22,6 +22,7 @@ from palio.link.frames import Frame
 from palio.link.ports import Wish
 from palio.model import Advertisement, Envelope, Filter, Limits, Notification, NotificationId, Pattern
 from palio.node.journal import Key, Record
+from palio.node.leases import EndedLease
 from palio.node.link_letters import LinkLetter
 from palio.node.party_log import Letter
 from palio.node.watches import Commission, Place
@@ -35,7 +36,7 @@ _DOCUMENTS: dict[int, Any] = {1: Filter, 2: Advertisement, 3: Pattern}
 _NUMBERS = {cls: number for number, cls in _DOCUMENTS.items()}
 _NOTIFICATION, _MESSAGE, _FRAME, _MAP = 4, 5, 6, 7
 _TUPLES: dict[int, Any] = {16: Profile, 17: Commission, 18: Asked, 19: Passed}
-_STRUCTS: dict[int, Any] = {32: Wish, 33: Letter, 34: NotificationId, 35: LinkLetter}
+_STRUCTS: dict[int, Any] = {32: Wish, 33: Letter, 34: NotificationId, 35: LinkLetter, 36: EndedLease}
 _ENUMS: dict[int, Any] = {48: Place}
 _MADE = {cls: number for kinds in (_TUPLES, _STRUCTS, _ENUMS) for number, cls in kinds.items()}
 

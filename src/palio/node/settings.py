@@ -16,6 +16,8 @@ from palio.routing.border import Gateway
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
 
+DEFAULT_COMPARISONS = 2_048
+"""About 5 milliseconds."""
 MOST_WINDOW = 60_000_000
 """Microseconds: nobody waits longer for what the network has upset."""
 
@@ -45,6 +47,8 @@ class NodeSettings(NamedTuple):
     """For whom else a party may subscribe and advertise."""
     filters_per_party: int = 10_000
     """Subscriptions (patterns count as one each), and advertisements, that one party may hold at the same time."""
+    comparisons: int = DEFAULT_COMPARISONS
+    """So many comparisons of small filters are made in one turn, about; requests that need more go on in the next."""
     limits: Limits = DEFAULT_LIMITS
     """What a filter, an advertisement or a notification of a party may be, where it enters."""
     accepted: Limits = PROTOCOL_LIMITS

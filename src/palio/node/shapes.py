@@ -14,6 +14,7 @@ from palio.errors import brief
 from palio.link.frames import Accept, Close, Open
 from palio.link.ports import Wish
 from palio.model import Advertisement, Filter, Notification, NotificationId, Pattern
+from palio.node.leases import EndedLease
 from palio.node.link_letters import LinkLetter
 from palio.node.party_log import Letter
 from palio.node.watches import Commission, Place
@@ -36,8 +37,10 @@ _Merged = tuple[int | float, tuple[_Standing, ...]]
 
 SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "life": ((), Count),
+    "architecture": ((), str),
     "counters": ((), tuple[Count, Count, datetime]),
     "party": ((str,), Profile),
+    "holds": ((str, Filter | Advertisement), bool | Filter | Advertisement),
     "watch": ((str,), tuple[Filter | Advertisement, ...]),
     "held": ((str, _Standing), bool),
     "told": ((str, _Standing), _Merged),
@@ -57,6 +60,7 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "widened": ((str, _Standing), tuple[_Standing, ...]),
     "link letters": ((str,), tuple[Count, Count]),
     "link letter": ((str, Count), LinkLetter),
+    "gateway": ((str,), tuple[Filter | None, Filter | None, tuple[Advertisement, ...]]),
     "answer": ((str,), tuple[Open, Accept]),
     "base": ((str,), Count),
     "in": ((str,), Count),
@@ -67,12 +71,15 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "held back": ((Count,), tuple[int, Notification, _Watch | None]),
     "logs": ((), tuple[Count, Count]),
     "mail": ((str,), tuple[Count, Count, tuple[Count, Count, Count, Count, Count, Count]]),
+    "owner": ((Count,), str),
     "cursor": ((str,), tuple[Count, Count, Count, Count, Count, int, int | None, Count, Count]),
     "end": ((str,), tuple[Count, Count]),
     "mark": ((Count, Count), tuple[Count, Count, int]),
     "letter": ((Count, Count), Letter),
     "sweep": ((Count,), tuple[int, Count, Count]),
     "key": ((str, str), int),
+    "running": ((), int),
+    "ended lease": ((str,), EndedLease),
 }
 """Kinds that are not here are none of the node's business."""
 

@@ -25,6 +25,8 @@ class Spreading:
         """Send a wave behind all that was said; if there is nowhere to go, it has come back already."""
         node = self._node
         node.tell(pressing=True)
+        if source is not None and source not in node.router.peers:
+            return  # its link closed a cycle and was cut: nobody waits for the wave any more
         peers = [peer for peer in node.router.hearing(origin) if peer != source]
         if not peers:
             self.come_back([waiting])

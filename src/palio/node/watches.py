@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
-from palio.matching.covering import CoveringOrder
+from palio.matching.candidates import Entry, Index
+from palio.matching.preparation import Preparation, Preparations, Relatives, Steps
 from palio.model import Filter, Notification, Pattern
 from palio.node.holdback import Arrival, Order, order_of
 
@@ -59,6 +61,7 @@ class Watch:
         "ahead",
         "begun",
         "factors",
+        "is_catching_up",
         "is_leaving",
         "is_silent",
         "owner",
@@ -104,6 +107,8 @@ class Watch:
         """Whether no neighbour was told of the filters for the sake of this pattern."""
         self.is_leaving = False
         """Whether the neighbour that has asked for it wants it back."""
+        self.is_catching_up = False
+        """Whether notifications were ever held back for it alone."""
 
     @property
     def waiting(self) -> Step:
@@ -169,53 +174,85 @@ class PartyWatches:
     (True, [Pattern.parse('x > 1 then x > 2')])
     """
 
-    __slots__ = ("_firsts", "_order", "watches")
+    __slots__ = ("_firsts", "_index", "_preparations", "watches")
 
-    def __init__(self) -> None:
+    def __init__(self, preparations: Preparations | None = None) -> None:
+        self._preparations = preparations or Preparations()
         self.watches: dict[Pattern, Watch] = {}
-        self._order: CoveringOrder[Filter] | None = None
+        self._index: Index[Entry[Filter]] | None = None
         """The first filters of all patterns, where there are many."""
-        self._firsts: dict[Filter, dict[Pattern, None]] = {}
+        self._firsts: dict[Filter, tuple[Entry[Filter], dict[Pattern, None]]] = {}
 
     def add(self, watch: Watch) -> None:
         """There is one more."""
         self.watches[watch.pattern] = watch
-        if self._order is not None:
-            self._index(self._order, watch.pattern)
+        self._preparations.note(self, watch.pattern)
+        if self._index is not None:
+            self._enter(self._index, watch.pattern)
         elif len(self.watches) > _FEW:
-            self._order = CoveringOrder(Filter)
+            self._index = Index(Filter)
             for pattern in self.watches:
-                self._index(self._order, pattern)
+                self._enter(self._index, pattern)
 
     def remove(self, pattern: Pattern) -> Watch:
         """One is gone."""
-        if self._order is not None:
+        if self._index is not None:
             first = pattern.filters[0]
-            del self._firsts[first][pattern]
-            if not self._firsts[first]:
+            entry, patterns = self._firsts[first]
+            del patterns[pattern]
+            if not patterns:
                 del self._firsts[first]
-                self._order.remove(first)
+                self._index.remove(entry)
         return self.watches.pop(pattern)
 
     def has_broader(self, pattern: Pattern) -> bool:
         """Whether there is one that covers a pattern."""
         if pattern in self.watches:
             return True
-        if self._order is None:
-            return any(each.covers(pattern) for each in self.watches)
-        firsts = self._order.covering(pattern.filters[0])
-        return any(each.covers(pattern) for first in firsts for each in self._firsts[first])
+        found: Relatives[Pattern] | None = self._preparations.relatives(self, pattern)
+        if found is None:
+            return any(each.covers(pattern) for each in self._may_cover(pattern))
+        return any(each in self.watches and (known or each.covers(pattern)) for each, known in found.may_cover())
 
     def narrower(self, pattern: Pattern) -> list[Pattern]:
         """Those that a pattern covers."""
-        if self._order is None:
-            return [each for each in self.watches if pattern.covers(each)]
-        firsts = self._order.covered_by(pattern.filters[0])
-        return [each for first in firsts for each in self._firsts[first] if pattern.covers(each)]
+        found: Relatives[Pattern] | None = self._preparations.relatives(self, pattern)
+        if found is None:
+            return [each for each in self._may_be_covered(pattern) if pattern.covers(each)]
+        return [
+            each for each, known in found.may_be_covered() if each in self.watches and (known or pattern.covers(each))
+        ]
 
-    def _index(self, order: CoveringOrder[Filter], pattern: Pattern) -> None:
+    def prepare(self, preparation: Preparation, begins: Sequence[Pattern], ends: Sequence[Pattern]) -> Steps:
+        """Make the comparisons ahead that are needed to remove what some patterns cover, and then to add others."""
+        family = preparation.family(self, begins)
+        for pattern in (*ends, *begins):
+            yield from preparation.compare(self, pattern, family, _itself, partial(self._around, pattern, begins))
+
+    def _around(self, pattern: Pattern, begins: Sequence[Pattern]) -> tuple[list[Pattern], list[Pattern]]:
+        return [*self._may_cover(pattern), *begins], [*self._may_be_covered(pattern), *begins]
+
+    def _may_cover(self, pattern: Pattern) -> list[Pattern]:
+        if self._index is None or not pattern.is_satisfiable():
+            return list(self.watches)
+        return self._beginning_with(self._index.may_cover(Entry(pattern.filters[0])))
+
+    def _may_be_covered(self, pattern: Pattern) -> list[Pattern]:
+        if self._index is None or not pattern.is_satisfiable():
+            return list(self.watches)
+        return self._beginning_with(self._index.may_be_covered(Entry(pattern.filters[0])))
+
+    def _beginning_with(self, firsts: Iterable[Entry[Filter]]) -> list[Pattern]:
+        return [each for first in firsts for each in self._firsts[first.element][1]]
+
+    def _enter(self, index: Index[Entry[Filter]], pattern: Pattern) -> None:
         first = pattern.filters[0]
         if first not in self._firsts:
-            self._firsts[first] = {}
-            order.insert(first)
-        self._firsts[first][pattern] = None
+            entry: Entry[Filter] = Entry(first)
+            self._firsts[first] = entry, {}
+            index.add(entry)
+        self._firsts[first][1][pattern] = None
+
+
+def _itself(pattern: Pattern) -> Pattern:
+    return pattern

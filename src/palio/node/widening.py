@@ -19,6 +19,9 @@ _HEAD_BYTES = 7
 _ROW_HEAD_BYTES = 2
 """Of the document of a constraint, beside its row."""
 
+_SHORTEST = (False, 0, "")
+"""Values with short documents: a peer that takes none of them under a name takes no notification with that name."""
+
 D = TypeVar("D", Filter, Advertisement, Pattern, Constraint, Notification, Envelope)
 
 
@@ -81,7 +84,7 @@ def widened_advertisement(advertisement: Advertisement, limits: Limits) -> Adver
     groups = advertisement.by_name()
     for name, group in list(groups.items()):
         anything = Constraint(name, "any")
-        if problem(anything, limits):
+        if not any(not problem(Notification({name: value}), limits) for value in _SHORTEST):
             del groups[name]
         elif any(problem(each, limits) for each in group):
             groups[name] = [anything]

@@ -104,7 +104,7 @@ class AdvertisementForwarding(_Acyclic):
 
     def __init__(self, server: str = "", incarnation: int = 0) -> None:
         super().__init__(server, incarnation)
-        self.subscriptions = Table(Filter, self.is_wanted_beyond)
+        self.subscriptions = Table(Filter, self.is_wanted_beyond, self.preparations)
 
     def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002
         """All do."""

@@ -44,13 +44,17 @@ class _Way:
         if narrowed is None:
             return ()
         if isinstance(message, Subscribe | Advertise):
-            self._counts[narrowed] += 1
-            return (narrowed,) if self._counts[narrowed] == 1 else ()
+            return self.begin(narrowed)
         self._counts[narrowed] -= 1
         if self._counts[narrowed]:
             return ()
         del self._counts[narrowed]
         return (ended(narrowed),)
+
+    def begin(self, standing: Standing) -> tuple[Control, ...]:
+        """Something is said as it is; what is news of it."""
+        self._counts[standing] += 1
+        return (standing,) if self._counts[standing] == 1 else ()
 
     def standing(self) -> tuple[Standing, ...]:
         """All that was said instead and not taken back."""
@@ -89,11 +93,20 @@ class Border:
     """
 
     def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
         self._out = _Way(gateway.imports, gateway.exports)
         self._in = _Way(gateway.exports, gateway.imports)
         self.heard: dict[Standing, None] = {}
         """What the other network has said and not taken back, as it was said."""
+
+    def offers(self) -> list[Control]:
+        """What the other network is configured to offer; it counts as said from the beginning."""
+        return [each for offer in self.gateway.offers for each in self._in.begin(Advertise(offer.canonical()))]
+
+    @property
+    def counting(self) -> tuple[Standing, ...]:
+        """What counts in this network of what the other one says or is configured to offer."""
+        return self._in.standing()
 
     @property
     def told(self) -> Iterable[Standing]:
@@ -106,13 +119,13 @@ class Border:
 
     def _out_of(self, message: Message) -> Iterable[Message]:
         if isinstance(message, Publish):
-            exports = self._gateway.exports
+            exports = self.gateway.exports
             return (message,) if exports is None or exports.matches(message.notification) else ()
         return self._out.pass_on(message) if isinstance(message, Control) else (message,)
 
     def lets_in(self, message: Publish) -> bool:
         """Whether a notification of the other network may come into this one."""
-        return self._gateway.imports is None or self._gateway.imports.matches(message.notification)
+        return self.gateway.imports is None or self.gateway.imports.matches(message.notification)
 
     def take_in(self, message: Control) -> list[Control]:
         """What this network gets to know of what the other one says."""

@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple
 
 from palio.errors import CallerError
 from palio.matching.candidates import E
+from palio.matching.preparation import Preparations
 from palio.model import Advertisement, Filter
 from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe, ended
 from palio.routing.paths import Tree
@@ -31,8 +32,15 @@ class _Sources(Generic[E]):
     ``everything`` has the elements of all tables; there the sources are the holders.
     """
 
-    def __init__(self, kind: type[E], is_meant_for: Callable[[str, str, E], bool], everything: Table[E]) -> None:
+    def __init__(
+        self,
+        kind: type[E],
+        is_meant_for: Callable[[str, str, E], bool],
+        everything: Table[E],
+        preparations: Preparations,
+    ) -> None:
         self._kind: type[E] = kind
+        self._preparations = preparations
         self._is_meant_for: Callable[[str, str, E], bool] = is_meant_for
         self._everything: Table[E] = everything
         self._peers: dict[str, None] = {}
@@ -53,10 +61,14 @@ class _Sources(Generic[E]):
         self._touched[source] = None
         found = self._tables.get(source)
         if found is None:
-            found = self._tables[source] = Table(self._kind, partial(self._is_meant_for, source))
+            found = self._tables[source] = Table(self._kind, partial(self._is_meant_for, source), self._preparations)
             for peer in self._peers:
                 found.open(peer)
         return found
+
+    def known(self, source: str) -> list[Table[E]]:
+        """What is known of a source, to be looked at; nothing is known of most servers."""
+        return [self._tables[source]] if source in self._tables else []
 
     def touched(self) -> list[str]:
         """Sources of which there may be something to tell."""
@@ -122,10 +134,12 @@ class General(Router):
 
     def __init__(self, server: str, incarnation: int = 0) -> None:
         super().__init__(server, incarnation)
-        self.subscriptions = Table(Filter, self.is_wanted_beyond)
+        self.subscriptions = Table(Filter, self.is_wanted_beyond, self.preparations)
         self.topology = Topology(server, incarnation)
-        self._wanted: _Sources[Filter] = _Sources(Filter, self._is_wanted_behind, self.subscriptions)
-        self._offered: _Sources[Advertisement] = _Sources(Advertisement, self._is_behind, self.advertisements)
+        self._wanted: _Sources[Filter] = _Sources(Filter, self._is_wanted_behind, self.subscriptions, self.preparations)
+        self._offered: _Sources[Advertisement] = _Sources(
+            Advertisement, self._is_behind, self.advertisements, self.preparations
+        )
         self._trees: dict[str, Tree] = {}
         """The paths from each neighbour for which what it was told is right."""
 
@@ -156,6 +170,12 @@ class General(Router):
             and self._wanted[self.server].is_held_by_party(party, filters)
             and self._offered[self.server].is_held_by_party(party, advertisements)
         )
+
+    def _filter_tables(self) -> list[Table[Filter]]:
+        return [*super()._filter_tables(), *self._wanted.known(self.server)]
+
+    def _offer_tables(self) -> list[Table[Advertisement]]:
+        return [*super()._offer_tables(), *self._offered.known(self.server)]
 
     def _begin(self, filter: Filter, party: str) -> None:
         super()._begin(filter, party)

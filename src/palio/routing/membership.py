@@ -62,7 +62,15 @@ behind rome
         return self._beyond(None)
 
     def next_stamp(self) -> Stamp:
-        """For a link that is opened here: younger than all that are known, and never given twice."""
+        """The stamp of a session that is opened here: younger than all that are known, and never given twice.
+
+        Two things rely on that. Links take a frame for one of their own session if the stamps are equal, so late
+        frames of an earlier session with the same stamp would acknowledge messages that never arrived. The tree takes
+        equal stamps for one link, so it would overlook a cycle over two links. Within one start of the server the
+        number grows. Across starts the number may begin again, for instance without a store or with an older one; then
+        the start, which is part of the stamp, tells the sessions apart. A lower number after a restart does no harm:
+        which of several links counts as the youngest is arbitrary, as long as all servers agree.
+        """
         self._latest += 1
         return (self._latest, self._server, self._incarnation)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from typing import ClassVar, NamedTuple
 
@@ -11,7 +12,8 @@ import msgspec
 
 from palio.errors import CallerError, PeerError, brief
 from palio.matching import FilterIndex
-from palio.matching.candidates import Entry, Index
+from palio.matching.candidates import E, Entry, Index
+from palio.matching.preparation import Preparation, Preparations, Steps
 from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Notification
 from palio.routing.antichain import Antichain
 from palio.routing.board import Board
@@ -61,6 +63,25 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     """The filters of patterns that it matches."""
 
 
+class Holdings:
+    """What parties have begun to hold, or hold no longer, since it was last asked: for those who keep it on disk."""
+
+    def __init__(self) -> None:
+        self.are_noted = False
+        """Whether anybody asks."""
+        self._changes: dict[tuple[str, Filter | Advertisement], Filter | Advertisement | None] = {}
+
+    def note(self, party: str, element: E, *, is_held: bool) -> None:
+        """A party holds something, in these words, or does no longer."""
+        if self.are_noted:
+            self._changes[party, element.canonical()] = element if is_held else None
+
+    def take(self) -> list[tuple[tuple[str, Filter | Advertisement], Filter | Advertisement | None]]:
+        """By party and canonical form: the words that the party has used, or nothing if it does not hold it."""
+        changes, self._changes = self._changes, {}
+        return list(changes.items())
+
+
 class _Party(NamedTuple):
     filters: Antichain[Filter]
     advertisements: Antichain[Advertisement]
@@ -85,10 +106,12 @@ class Router(ABC):
         self.membership = Membership(server, incarnation)
         self.topology: Topology | None = None
         """What is known of the network, where it may have any shape."""
-        self.subscriptions: Table[Filter] = Table(Filter)
-        self.advertisements: Table[Advertisement] = Table(Advertisement)
+        self.preparations = Preparations()
+        self.subscriptions: Table[Filter] = Table(Filter, preparations=self.preparations)
+        self.advertisements: Table[Advertisement] = Table(Advertisement, preparations=self.preparations)
         self.peers: dict[str, Role] = {}
         self._parties: dict[str, _Party] = {}
+        self.holdings = Holdings()
         self._held_filters: Index[Entry[Filter]] = Index(Filter)
         self._held_advertisements: Index[Entry[Advertisement]] = Index(Advertisement)
         self._index = FilterIndex(limits=PROTOCOL_LIMITS)
@@ -144,14 +167,17 @@ class Router(ABC):
         if replaced is None:
             return
         self._begin(filter.canonical(), party)
+        self.holdings.note(party, filter, is_held=True)
         for each in replaced:
             self._end(each.canonical(), party)
+            self.holdings.note(party, each, is_held=False)
 
     def unsubscribe(self, party: str, filter: Filter) -> tuple[Filter, ...]:
         """Cancel all subscriptions of a party that the filter covers; they are returned."""
         removed = self._party(party).filters.remove(filter)
         for each in removed:
             self._end(each.canonical(), party)
+            self.holdings.note(party, each, is_held=False)
         self._forget_if_empty(party)
         return removed
 
@@ -161,21 +187,91 @@ class Router(ABC):
         if replaced is None:
             return
         self._offer(advertisement.canonical(), party)
+        self.holdings.note(party, advertisement, is_held=True)
         for each in replaced:
             self._withdraw(each.canonical(), party)
+            self.holdings.note(party, each, is_held=False)
 
     def unadvertise(self, party: str, advertisement: Advertisement) -> tuple[Advertisement, ...]:
         """Cancel all advertisements of a party that this one covers; they are returned."""
         removed = self._party(party).advertisements.remove(advertisement)
         for each in removed:
             self._withdraw(each.canonical(), party)
+            self.holdings.note(party, each, is_held=False)
         self._forget_if_empty(party)
         return removed
+
+    # -- ahead of what parties ask for ---------------------------------------------------------------------------------
+
+    def prepare_filters(
+        self, preparation: Preparation, party: str, begins: Sequence[Filter], ends: Sequence[Filter] = ()
+    ) -> Steps:
+        """Make the comparisons ahead that are needed when a party unsubscribes from some filters, and subscribes then.
+
+        Each step says what it has cost. Nothing else changes.
+        """
+        held = self._known_party(party).filters
+        yield from _prepare(preparation, held, self._filter_tables(), (party, begins, ends))
+
+    def prepare_watched(self, preparation: Preparation, filters: Sequence[Filter]) -> Steps:
+        """The same for filters of patterns."""
+        begins = [each for each in filters if each not in self._watched]
+        for table in self._filter_tables():
+            yield from table.prepare_parties(preparation, MONITORS, begins, ())
+
+    def prepare_advertisements(
+        self,
+        preparation: Preparation,
+        party: str,
+        begins: Sequence[Advertisement],
+        ends: Sequence[Advertisement] = (),
+    ) -> Steps:
+        """The same for advertisements."""
+        held = self._known_party(party).advertisements
+        yield from _prepare(preparation, held, self._offer_tables(), (party, begins, ends))
+
+    def _filter_tables(self) -> list[Table[Filter]]:
+        """The tables in which what a party wants is noted."""
+        return [self.subscriptions]
+
+    def _offer_tables(self) -> list[Table[Advertisement]]:
+        """The tables in which what a party offers is noted."""
+        return [self.advertisements]
+
+    @contextmanager
+    def prepared(self, preparation: Preparation) -> Iterator[None]:
+        """Do an operation with the comparisons that were made ahead of it."""
+        self.preparations.use(preparation)
+        try:
+            yield
+        finally:
+            self.preparations.close(preparation)
+
+    # -- what they have ------------------------------------------------------------------------------------------------
+
+    def count_filters(self, party: str) -> int:
+        """How many subscriptions a party has."""
+        known = self._parties.get(party)
+        return 0 if known is None else len(known.filters)
+
+    def count_covered(self, party: str, filter: Filter) -> int:
+        """How many subscriptions of a party a filter covers."""
+        known = self._parties.get(party)
+        return 0 if known is None else len(known.filters.covered_by(filter))
 
     def announces(self, party: str, notification: Notification) -> bool:
         """Whether a party has advertised what it is about to publish."""
         known = self._parties.get(party)
         return known is not None and any(each.announces(notification) for each in known.advertisements)
+
+    def growth(self, party: str, element: Filter | Advertisement) -> int:
+        """How many more filters, or advertisements, a party would hold with one that it asks for."""
+        known = self._parties.get(party)
+        if known is None:
+            return 1
+        if isinstance(element, Filter):
+            return known.filters.growth(element)
+        return known.advertisements.growth(element)
 
     def profile(self, party: str) -> Profile:
         """What a party holds here, in the words that it has used; the monitors hold filters that may cover each other.
@@ -192,8 +288,10 @@ class Router(ABC):
         profile = self.profile(party)
         for filter in profile.filters:
             self._end(filter.canonical(), party)
+            self.holdings.note(party, filter, is_held=False)
         for advertisement in profile.advertisements:
             self._withdraw(advertisement.canonical(), party)
+            self.holdings.note(party, advertisement, is_held=False)
         known = self._parties.pop(party, None)
         if known is not None:
             known.filters.clear()
@@ -267,12 +365,18 @@ class Router(ABC):
         return tuple([watched[slot] for slot in slots if slot in watched])
 
     def _party(self, name: str) -> _Party:
+        """What a party holds, to be changed."""
         found = self._parties.get(name)
         if found is None:
-            found = self._parties[name] = _Party(
-                Antichain(name, self._held_filters), Antichain(name, self._held_advertisements)
-            )
+            found = self._parties[name] = self._known_party(name)
         return found
+
+    def _known_party(self, name: str) -> _Party:
+        """What a party holds, to be looked at."""
+        return self._parties.get(name) or _Party(
+            Antichain(name, self._held_filters, self.preparations),
+            Antichain(name, self._held_advertisements, self.preparations),
+        )
 
     def _forget_if_empty(self, name: str) -> None:
         party = self._parties[name]
@@ -418,3 +522,19 @@ class Router(ABC):
         is_single = len(holders.parties) == 1 and not holders.peers
         self._targets[slot] = next(iter(holders.parties)) if is_single else holders
         self.board.set_others(slot, bool(holders.peers) or MONITORS in holders.parties)
+
+
+def _prepare(
+    preparation: Preparation,
+    held: Antichain[E],
+    tables: Sequence[Table[E]],
+    change: tuple[str, Sequence[E], Sequence[E]],
+) -> Steps:
+    """Make comparisons ahead: with what a party holds, and then with what is in tables."""
+    party, begins, ends = change
+    yield from held.prepare(preparation, begins, ends)
+    begun, gone = held.foresee(preparation, begins, ends)
+    for table in tables:
+        yield from table.prepare_parties(
+            preparation, party, [each.canonical() for each in begun], [each.canonical() for each in gone]
+        )

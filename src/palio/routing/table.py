@@ -8,6 +8,7 @@ from typing import Generic, NamedTuple
 
 from palio.errors import InternalError
 from palio.matching.candidates import E
+from palio.matching.preparation import Preparation, Preparations, Steps
 from palio.matching.sharing import EVERYBODY, NOBODY, Node, SharedOrder
 
 
@@ -62,8 +63,14 @@ class Table(Generic[E]):
     ['x > 3']
     """
 
-    def __init__(self, kind: type[E], is_meant_for: Callable[[str, E], bool] | None = None) -> None:
+    def __init__(
+        self,
+        kind: type[E],
+        is_meant_for: Callable[[str, E], bool] | None = None,
+        preparations: Preparations | None = None,
+    ) -> None:
         self._kind: type[E] = kind
+        self._preparations = preparations
         self._is_meant_for: Callable[[str, E], bool] | None = is_meant_for
         self._rows: dict[E, _Row] = {}
         self._by_peer: dict[str, dict[E, None]] = {}
@@ -118,7 +125,7 @@ class Table(Generic[E]):
             for element, row in self._rows.items():
                 row.unmeant |= NOBODY if self._is_meant_for(peer, element) else bit
         if self._order is None:
-            self._order = SharedOrder(self._kind)
+            self._order = SharedOrder(self._kind, self._preparations)
             for element, row in self._rows.items():
                 self._place(element, row)
         else:
@@ -180,6 +187,28 @@ class Table(Generic[E]):
             for peer, (begun, ended) in zip(self._bits, lists.values(), strict=True)
             if begun or ended
         ]
+
+    # -- ahead of changes ----------------------------------------------------------------------------------------------
+
+    def prepare_parties(
+        self, preparation: Preparation, party: str, begins: Collection[E], ends: Collection[E]
+    ) -> Steps:
+        """Make the comparisons ahead that are needed when a party begins to hold elements, and holds others no longer.
+
+        Each step says what it has cost.
+        """
+        order = self._order
+        if order is None:
+            return
+        yield from order.prepare_placing(preparation, [each for each in begins if self._will_be_placed(each)])
+        for element in ends:
+            row = self._rows.get(element)
+            if row is not None and party in row.parties and len(row.parties) == 1 and len(row.peers) < 2:
+                yield from order.prepare_removal(preparation, self._nodes[element])
+
+    def _will_be_placed(self, element: E) -> bool:
+        row = self._rows.get(element)
+        return row is None or not row.parties
 
     # -- holders -------------------------------------------------------------------------------------------------------
 
@@ -244,7 +273,7 @@ class Table(Generic[E]):
         if self._order is not None:
             node = self._nodes.get(element)
             if node is None:
-                node = self._nodes[element] = Node(element)
+                node = self._nodes[element] = self._order.new_node(element)
             self._order.bar(node, self._barred(row))
 
     def _barred(self, row: _Row) -> int:

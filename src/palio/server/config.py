@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 import msgspec
@@ -18,18 +18,21 @@ from palio.errors import CallerError, PalioError, brief
 from palio.link.session import LinkSettings
 from palio.model import Advertisement, Filter
 from palio.model.limits import DEFAULT_LIMITS, HIGHEST_LIMITS, Limits
-from palio.node.settings import MOST_WINDOW
+from palio.node.settings import DEFAULT_COMPARISONS, MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
 from palio.routing.router import Role
+from palio.server.config_lines import located
 from palio.server.store_config import ArchiveTable, Durable, StoreTable
 
 PREFIX = "PALIO_"
 """Of the names in the environment that say something else than the file; tables and keys are joined by ``__``."""
-_OF_CLIENTS = frozenset({"PALIO_SERVER", "PALIO_TOKEN"})
+_OF_CLIENTS = frozenset({"PALIO_SERVER", "PALIO_TOKEN", "PALIO_CA", "PALIO_CERT", "PALIO_CERT_KEY"})
 """Names in the environment that are for others; so a server's own name stands in its file."""
 _SHOWN = "(set)"
-_HASH = re.compile(r"\$argon2(id|i|d)\$")
+_MOST_CONNECTIONS = 20_000
+_SETTABLE = "the environment can set texts, numbers, true and false"
+_HASH = re.compile(r"\$argon2(id|i|d)\$|\$sha256\$[0-9a-f]{64}$")
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65_535)]
@@ -44,8 +47,8 @@ class ConfigError(CallerError):
 class Connections(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """How connections are treated."""
 
-    most: Count = 20_000
-    """At the same time."""
+    most: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """At the same time; 0: as many as the limit of open files allows, and at most 20,000."""
     first_frame_bytes: Count = 8_192
     """Before somebody has said who it is."""
     hello_seconds: Seconds = 2.0
@@ -64,6 +67,11 @@ class Connections(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     """What a party has subscribed to and advertised ends when it is gone for so long."""
     drain_seconds: Seconds = 5.0
     """For how long a server that stops waits until all is written."""
+
+    @property
+    def wanted(self) -> int:
+        """How many connections there may be, if there are enough files."""
+        return self.most or _MOST_CONNECTIONS
 
 
 class Links(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -207,6 +215,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     window: Annotated[float, msgspec.Meta(ge=0, le=MOST_WINDOW / 1e6)] = 0.0
     """For how many seconds monitors hold notifications back, to put right what the network upset."""
     filters_per_party: Count = 10_000
+    comparisons_per_turn: Count = DEFAULT_COMPARISONS
+    """Comparisons of filters before others are served; a request that needs more continues in the next turn."""
     history_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16 << 20
     """Memory for what went in and out lately, by which it can be told what became of a notification; 0: none."""
     connections: Connections = Connections()
@@ -262,13 +272,26 @@ def is_loopback(host: str) -> bool:
 # -- reading -----------------------------------------------------------------------------------------------------------
 
 
-def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
-    """Read a configuration file; paths in it begin where it lies."""
+def load_config(
+    path: Path, environment: Mapping[str, str] | None = None, check: Callable[[Config], None] | None = None
+) -> Config:
+    """Read a configuration file, and check it further; paths in it begin where it lies.
+
+    Errors begin with the file and the line, or with the name in the environment that is to blame.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}") from error
-    return read_config(text, environment, path.parent)
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise ConfigError(f"{path} cannot be read: {reason}") from error
+    try:
+        config = read_config(text, environment, path.parent)
+        if check is not None:
+            check(config)
+    except ConfigError as error:
+        problem = str(error).partition("\n")[0]
+        raise ConfigError(located(problem, str(path), text, environment or {})) from error
+    return config
 
 
 def read_config(text: str, environment: Mapping[str, str] | None = None, folder: Path | None = None) -> Config:
@@ -313,7 +336,8 @@ def _override(document: dict[str, Any], name: str, value: str) -> None:
     try:
         table[last.lower()] = msgspec.to_builtins(msgspec.convert(value, wanted, strict=False))
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{name}: {error}; the environment can set texts, numbers, true and false") from error
+        advice = f"it is one of {', '.join(map(str, get_args(wanted)))}" if get_origin(wanted) is Literal else _SETTABLE
+        raise ConfigError(f"{name}: {error}; {advice}") from error
 
 
 def _number(name: str, value: str) -> int:
@@ -358,12 +382,21 @@ def _explained(problem: str) -> str:
     problem = _AT.sub("", problem)
     unknown = _UNKNOWN.match(problem)
     if unknown is None:
-        said = problem[0].lower() + problem[1:].replace("`", "")
+        said = problem[0].lower() + problem[1:].replace("`", "") + _choices(place, problem)
         return f"{place}: {said}" if place else said
     key, known = unknown[1], _TABLES[place.partition("[")[0]].__struct_fields__
     near = get_close_matches(key, known, 1)
     where = f"{place}.{key}" if place else key
     return f"{where}: there is no such key; " + (f"is {near[0]} meant?" if near else f"known are {', '.join(known)}")
+
+
+def _choices(place: str, problem: str) -> str:
+    """What a key may be, if that is a few words."""
+    if "enum value" not in problem:
+        return ""
+    table, _, key = place.rpartition(".")
+    hint = get_type_hints(_TABLES[table.partition("[")[0]]).get(key)
+    return f"; it is one of {', '.join(map(str, get_args(hint)))}"
 
 
 def _placed(config: Config, folder: Path) -> Config:
@@ -457,14 +490,14 @@ def check_peers(config: Config) -> None:
 
 
 def _check_url(key: str, peer: Peer) -> None:
-    parts = urlsplit(peer.url)
     try:
-        is_good = parts.scheme in ("palio", "palios") and bool(parts.hostname) and bool(parts.port)
-    except ValueError:
-        is_good = False
-    if not is_good or parts.path or parts.username is not None:
+        parts = urlsplit(peer.url)
+        host = parts.hostname if parts.scheme in ("palio", "palios") and parts.port else None
+    except ValueError:  # a port that is no number, or brackets that do not belong together
+        host = None
+    if not host or parts.path or parts.username is not None:
         raise ConfigError(f"{key}.url: is to be palio://host:port or palios://host:port")
-    if peer.token and not peer.is_encrypted and not is_loopback(parts.hostname or ""):
+    if peer.token and not peer.is_encrypted and not is_loopback(host):
         raise ConfigError(f"{key}.url: a token would go over the network for all to read; use palios://")
 
 

@@ -32,8 +32,14 @@ _OPERATIONS: dict[str, tuple[Any, tuple[type, ...]]] = {
 """What a party can ask for, and of what."""
 _WAITING = ("subscribe", "advertise")
 _MOST_NUMBER = 2**32 - 1
+_SLICE = 8_192
+"""Bytes of requests that are taken before others have their turn."""
+_QUICK = (frames.PUBLISH, frames.PUBLISH_WITH, frames.ACKNOWLEDGE, frames.LINK)
+"""Frames that are no requests of parties."""
 _MOST_REASON = 1_024
 """Characters of the reason for which a delivery is rejected that are kept."""
+_TLS_HANDSHAKE = b"\x16\x03"
+"""How a TLS connection begins; no frame is as long as it would say."""
 _serials = count(1)
 _TOLD_TO_VERSION_1 = {
     name: getattr(PROTOCOL_LIMITS, name)
@@ -44,7 +50,7 @@ _TOLD_TO_VERSION_1 = {
 
 
 class Connection(asyncio.Protocol):
-    """A party, or another server; which, its first frame says."""
+    """A party, an observer of one, or another server; which, its first frame says."""
 
     is_dialed = False
     """Whether this server has opened it."""
@@ -53,8 +59,8 @@ class Connection(asyncio.Protocol):
         self._server = server
         self.serial = next(_serials)
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._rest = bytearray()
-        """The beginning of a frame."""
+        self._rest, self._later = bytearray(), bytearray()
+        """The beginning of a frame; and frames that are taken when the loop comes round again."""
         self._missing = 0
         """So many bytes are missing until there is something to look at."""
         self.unfinished = 0
@@ -99,7 +105,7 @@ class Connection(asyncio.Protocol):
         self.start: int | None = None
         """Of a server: which process it is, if it says so."""
         self.reason = ""
-        """Why the other end has closed the connection, if it said so."""
+        """Why the connection was closed, if one of its ends has said so."""
 
     # -- the transport's -----------------------------------------------------------------------------------------------
 
@@ -153,6 +159,9 @@ class Connection(asyncio.Protocol):
         server.counts.bytes_in += len(data)
         self.received += len(data)
         self.heard = server.loop.time()
+        if self._later:
+            self._later += data
+            return
         if self._rest:
             self._rest += data
             if len(data) < self._missing:  # a long frame that comes in small pieces is not looked at for each
@@ -167,10 +176,15 @@ class Connection(asyncio.Protocol):
         most = self._most_bytes()
         runs, consumed, is_bad = _core.scan_frames(data, most)
         try:
+            asked = 0
             for kind, begin, end in runs:
                 if self.is_closing:
                     return
+                if asked > _SLICE:
+                    self._put_off(data[begin:])
+                    return
                 self._received(kind, data, begin, end)
+                asked += end - begin if kind not in _QUICK else 0
         except RefusedError as error:
             self.close(error.code, str(error))
         except PeerError as error:
@@ -181,9 +195,25 @@ class Connection(asyncio.Protocol):
         if is_bad and self._most_bytes() > most and not self.is_closing:
             self._read(data[consumed:])  # it has come together with the welcome, after which frames may be longer
             return
-        if is_bad:
+        if is_bad and not self.is_open and data.startswith(_TLS_HANDSHAKE):
+            self.close(Code.TLS, "this port does not speak TLS; connect with palio://, or configure tls at the server")
+        elif is_bad:
             self.close(Code.FRAME_TOO_LONG, f"a frame that is empty, or longer than {most:,} bytes")
         self._keep(data, consumed)
+
+    def _put_off(self, data: bytes) -> None:
+        """Take the rest when the loop comes round again: to decode all requests at once would keep others waiting."""
+        self._later = bytearray(data)
+        self._transport.pause_reading()
+        self._server.loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """Take what was put off, unless what was taken before has to be handled first."""
+        if self._later and not self.is_closing and not self.is_paused and not self._is_behind:
+            data, self._later = bytes(self._later), bytearray()
+            self._read(data)
+            if not self._later:
+                self._read_on()
 
     def _most_bytes(self) -> int:
         settings = self._server.config.connections
@@ -273,7 +303,9 @@ class Connection(asyncio.Protocol):
         match frame:
             case Ask() if self.role == "party":
                 self._asked(frame)
-            case control.Replay() | control.Reject() | control.Letters() if self.role == "party":
+            case control.Replay() | control.Reject() if self.role == "party":
+                self._asked_of_log(frame)
+            case control.Letters() if self.role in ("party", "observer"):
                 self._asked_of_log(frame)
             case Ping(number):
                 self.say(Pong(number))
@@ -284,7 +316,7 @@ class Connection(asyncio.Protocol):
                 if code == control.LEFT and self.role == "party":
                     self._server.left(self)
                 self._transport.close()
-            case control.Query() if self.role == "party":
+            case control.Query() if self.role in ("party", "observer"):
                 self._server.queries.asked(self, frame)
             case control.Query():
                 self._server.queries.passed(self, frame)
@@ -403,13 +435,15 @@ class Connection(asyncio.Protocol):
 
     def _read_on(self) -> None:
         self.heard = self._server.loop.time()
-        if not self.is_closing and not self.is_held_up:
+        if self._later:
+            self._server.loop.call_soon(self._go_on)
+        elif not self.is_closing and not self.is_held_up:
             self._transport.resume_reading()
 
     @property
     def is_held_up(self) -> bool:
         """Whether nothing is read from it, and its silence means nothing."""
-        return self.is_paused or self._is_behind
+        return self.is_paused or self._is_behind or bool(self._later)
 
     def close(self, code: Code, text: str) -> None:
         """Say why, and end it; nobody else is concerned.
@@ -420,8 +454,10 @@ class Connection(asyncio.Protocol):
         if self.is_closing:
             return
         self.is_closing = True
+        self.reason = self.reason or f"{code.value}: {text}"
         self._stop_timer()
         self._drop_rest()
+        self._later.clear()
         self._transport.write(b"".join([*self._out, control.encode(Goodbye(code.value, text))]))
         self._out.clear()
         self._timer = self._server.loop.call_later(self._server.config.connections.drain_seconds, self.abort)
@@ -437,7 +473,7 @@ class Connection(asyncio.Protocol):
         except OSError:  # the other end is gone already
             self._transport.abort()
             return
-        if self.is_held_up:
+        if not self._transport.is_reading():
             self._transport.resume_reading()
 
     def fail(self) -> None:

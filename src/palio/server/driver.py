@@ -20,6 +20,7 @@ from palio.codec.control import Answer, Sequence
 from palio.errors import stack_of
 from palio.link import wire
 from palio.link.frames import Data, Frame
+from palio.node.hybrid import date_of
 from palio.node.node import Node
 from palio.node.ports import (
     AcceptedUpTo,
@@ -27,9 +28,11 @@ from palio.node.ports import (
     Deliver,
     DeliverBlock,
     DeliverSequence,
+    Duplicate,
     Fault,
     Fetch,
     Input,
+    LeaseEnded,
     LinkDown,
     LinkRefused,
     LinkUp,
@@ -45,6 +48,7 @@ from palio.node.ports import (
     Request,
     Rest,
     Send,
+    TellLeaseEnded,
     Unsendable,
 )
 from palio.server.errors import code_of
@@ -109,7 +113,7 @@ class Driver:
         self,
         node: Node,
         counts: Counts,
-        events: Callable[[LinkUp | LinkDown | LinkRefused | Unsendable], None],
+        events: Callable[[LinkUp | LinkDown | LinkRefused | Unsendable | LeaseEnded], None],
         failed: Callable[[Fault], None],
         history_bytes: int = 0,
     ) -> None:
@@ -118,6 +122,8 @@ class Driver:
         """Writes and reads what the node wants, if it is durable."""
         self._counts = counts
         self.parties: dict[str, Connected] = {}
+        self.observers: dict[int, Connected] = {}
+        """Connections with the name of a party that do not take its place, by serial number."""
         self.peers: dict[str, Connected] = {}
         self._events = events
         self._failed = failed
@@ -126,6 +132,8 @@ class Driver:
         """What parties have given that waits until what came of it before is on its way."""
         self._publishing: dict[str, Connected] = {}
         """Whose publications are being handled: a party may have come back while those of before wait."""
+        self._asking: dict[str, Connected] = {}
+        """Whose requests are being handled."""
         self._behind: dict[str, Connected] = {}
         """The connections of those parties; nothing is read from them meanwhile, so that what waits has a bound."""
         self._dirty: dict[Connected, None] = {}
@@ -260,6 +268,8 @@ class Driver:
                 continue
             if source is not None and is_publication:
                 self._publishing[party] = source
+            elif source is not None and isinstance(given, Request):
+                self._asking[party] = source
             if isinstance(given, PublishBlock):
                 published.add(party)
                 size += len(given.frames)
@@ -303,8 +313,9 @@ class Driver:
                 self._not_taken(output, error)
         if self.history is not None:
             losses, self._losses = tuple(self._losses), []
-            self._unnoted.append((now, first, self.node.publishing.count, batch, outputs, losses))
+            self._unnoted.append((now, first, self.node.publishing.count, _handled(batch, outputs), outputs, losses))
         self._publishing.clear()
+        self._asking.clear()
 
     def _break(self, error: Exception) -> None:
         """Handle nothing any more, and acknowledge nothing: the state of the node may be wrong."""
@@ -325,9 +336,9 @@ class Driver:
                     self._end(party, reading)
             case DeliverBlock(party, _, _, _, reading) | DeliverSequence(party, _, _, _, reading):
                 self._end(party, reading)
-            case Position(party, reading) | Acknowledged(party, reading):
+            case Position(party, reading) | Acknowledged(party, reading) | TellLeaseEnded(party, reading):
                 self._end(party, reading)
-            case AcceptedUpTo(party) | Reply(party) | Outlook(party):
+            case AcceptedUpTo(party) | Duplicate(party) | Reply(party) | Outlook(party):
                 self._end(party, 0)
 
     def _end(self, party: str, reading: int) -> None:
@@ -385,10 +396,16 @@ class Driver:
                 self._put(self._connection(party, source), frames.accepted(number, mode))
             case Persist() if self.storage is not None:
                 self.storage.persist(output)
-            case Rest(block_left):
-                self._rests[block_left.party] = [(self._publishing.get(block_left.party), block_left)]
+            case Rest(left):
+                self._rests.setdefault(output.asker, []).append((self._said_by(output.asker, left), left))
             case _:
                 self._take_other(output)
+
+    def _said_by(self, party: str, left: PublishBlock | PublishWith | Request) -> Connected | None:
+        """The connection over which something came that has to be given again."""
+        if isinstance(left, Request):
+            return self._asking.get(party)
+        return self._publishing.get(party)
 
     def _take_other(self, output: Output) -> None:
         match output:
@@ -403,6 +420,10 @@ class Driver:
                     connection.next_number = first
                     connection.highest_number = max(first, connection.highest_number)
                     self._put(connection, control.encode(control.Position(*msgspec.structs.astuple(output)[2:])))
+            case TellLeaseEnded(party, reading, log, done, lost, at):
+                self._put_since(3, party, reading, control.encode(control.LeaseEnded(log, done, lost, date_of(at))))
+            case Duplicate(party, number, source):
+                self._put_since(3, party, source, frames.duplicate(number))
             case Acknowledged(party, reading, number):
                 self._put(self._connection(party, reading), frames.acknowledge(number, frames.ACKNOWLEDGED))
             case Fetch() if self.storage is not None:
@@ -412,7 +433,7 @@ class Driver:
                 self._put(self.parties.get(party), control.encode(control.Outlook(kind, document, is_good)))
             case Fault():
                 self._take_fault(output)
-            case LinkUp() | LinkDown() | LinkRefused() | Unsendable():
+            case LinkUp() | LinkDown() | LinkRefused() | Unsendable() | LeaseEnded():
                 self._events(output)
 
     def _reply(self, reply: Reply) -> None:
@@ -431,9 +452,9 @@ class Driver:
             self._end(fault.party, fault.reading)
 
     def _connection(self, party: str, serial: int) -> Connected | None:
-        """The connection of a party, if it is still the one that was meant."""
+        """The connection of a party, or of an observer of it, if it is still the one that was meant."""
         connection = self.parties.get(party)
-        return connection if connection is not None and connection.serial == serial else None
+        return connection if connection is not None and connection.serial == serial else self.observers.get(serial)
 
     def _deliver(self, party: str, data: bytes, count: int, output: Output, reading: int) -> None:
         """Deliver something; to a durable party if its connection is still the one that reads its log."""
@@ -454,11 +475,23 @@ class Driver:
         if self.history is not None:
             self._losses.append(Loss(party, reason, output))
 
+    def _put_since(self, version: int, party: str, serial: int, data: bytes) -> None:
+        """Write something to a connection, unless it uses an earlier version of the protocol."""
+        connection = self._connection(party, serial)
+        if connection is not None and connection.version >= version:
+            self._put(connection, data)
+
     def _put(self, connection: Connected | None, data: bytes) -> None:
         """Whoever is not here gets nothing."""
         if connection is not None:
             connection.put(data)
             self._dirty[connection] = None
+
+
+def _handled(batch: list[Input], outputs: list[Output]) -> list[Input]:
+    """The inputs of a turn without those that have to be given again as they are."""
+    left = {id(output.given) for output in outputs if isinstance(output, Rest)}
+    return [given for given in batch if id(given) not in left] if left else batch
 
 
 def _encoded(frame: Frame, version: int) -> Iterator[bytes]:

@@ -83,20 +83,21 @@ def _notifications(letter: Letter) -> list[Notification]:
 
 def durable_parties(server: Server, watcher: str | None) -> list[dict[str, Any]]:
     """The logs of durable parties; if somebody watches who is no admin, only its own."""
-    logs = [log for log in server.driver.node.logs if watcher in (None, log.name)]
+    logs, now = [log for log in server.driver.node.logs if watcher in (None, log.name)], server.driver.now
     return [
         {
             "name": log.name,
             "log": log.identity,
             "connected": log.reading is not None,
             "next": log.next,
-            "waiting": log.next - log.done,
-            "waiting_bytes": max(0, log.size - log.done_size),
+            "waiting": log.waiting,
+            "waiting_bytes": log.waiting_bytes,
+            "oldest_seconds": round(log.oldest(now) / 1e6, 3),
             "dropped": log.dropped,
             "expired": log.expired,
             "letters": len(log.letters),
         }
-        for log in nlargest(MOST_LOGS, logs, key=lambda each: each.next - each.done)
+        for log in nlargest(MOST_LOGS, logs, key=lambda each: each.waiting)
     ]
 
 
@@ -109,6 +110,7 @@ def store_figures(server: Server) -> dict[str, Any] | None:
     return {
         "bytes": storage.store.size,
         "free_bytes": storage.store.free,
+        "reusable_bytes": storage.store.reusable,
         "is_full": storage.is_full,
         "first": storage.store.first,
         "next": storage.store.next,
@@ -118,7 +120,8 @@ def store_figures(server: Server) -> dict[str, Any] | None:
         "written_bytes": figures.bytes,
         "longest_commit_seconds": round(figures.longest_seconds, 6),
         "damage": [str(each) for each in storage.store.damage],
-        "quarantined": storage.put_aside,
+        "quarantined": storage.quarantine.count,
+        "quarantine_dropped": storage.quarantine.dropped,
         "archived": None if server.archiving is None else server.archiving.position,
         "archive_problem": "" if server.archiving is None else server.archiving.problem,
     }

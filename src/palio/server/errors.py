@@ -20,6 +20,8 @@ class Code(Enum):
 
     VERSION = "version"
     """No version of the protocol is known at both ends."""
+    TLS = "tls"
+    """One end speaks TLS and the other does not, or the handshake failed."""
     HELLO = "hello"
     """The first frame was no hello, or came too late."""
     TOKEN = "token"  # noqa: S105 (the name of an error)

@@ -1,4 +1,4 @@
-"""What servers say of a notification, as documents; those of other servers are checked against this."""
+"""What servers say of themselves and of a notification, as documents; those of others are checked against this."""
 
 from __future__ import annotations
 
@@ -129,3 +129,36 @@ class AccountDocument(TypedDict):
     neighbours: list[Neighbour]
     advertised: bool | None
     party: PartyAccount | None
+
+
+class LinkForm(TypedDict):
+    """What every status says of a link."""
+
+    name: str
+    state: str
+    role: str
+    latency: int
+    url: str
+    known_from: str
+    unacknowledged: int
+    reason: str
+
+
+class CountsForm(TypedDict):
+    """The figures that every status has."""
+
+    publications: int
+    deliveries: int
+    dropped: int
+    subscriptions: int
+    parties: int
+    waiting_bytes: int
+
+
+class StatusDocument(TypedDict):
+    """What every server says of itself, whatever its release says besides."""
+
+    server: str
+    uptime_seconds: float
+    counts: CountsForm
+    links: list[LinkForm]

@@ -14,8 +14,9 @@ import msgspec
 from palio.codec import frames, msgpack
 from palio.errors import DecodeError
 from palio.link.frames import Data
-from palio.model import Limits, Notification
+from palio.model import Advertisement, Filter, Limits, Notification, Pattern
 from palio.node.ports import (
+    Advertise,
     Deliver,
     DeliverBlock,
     DeliverSequence,
@@ -23,17 +24,27 @@ from palio.node.ports import (
     Input,
     LinkDown,
     LinkUp,
+    Operation,
     Output,
     PublishBlock,
     PublishWith,
     Reply,
+    Request,
     Rest,
     Send,
+    Subscribe,
+    Unadvertise,
+    Unsubscribe,
+    Unwatch,
+    Watch,
 )
 
 MOST_TURNS = 200_000
 _TURN_BYTES = 400
 _MESSAGE_BYTES = 600
+_CONSTRAINT_BYTES = 800
+"""What a constraint of a filter takes: with the filter's canonical form, and with its sets of values."""
+_LITERAL_COPIES = 4
 _DECODED = 4
 """What is decoded takes about so many times the bytes that it had on the wire."""
 NOT_CONNECTED, SLOW = "not connected", "slow"
@@ -119,9 +130,28 @@ def _size_of_inputs(inputs: Iterable[Input]) -> int:
             size += _MESSAGE_BYTES * len(each.frame.messages) if isinstance(each.frame, Data) else 0
         elif isinstance(each, PublishWith):
             size += _MESSAGE_BYTES + 2 * len(each.content)
+        elif isinstance(each, Request):
+            size += _MESSAGE_BYTES + sum(map(_size_of_subject, _subjects(each.operation)))
         else:
             size += _MESSAGE_BYTES
     return size
+
+
+def _subjects(operation: Operation) -> Iterator[Filter | Pattern | Advertisement]:
+    """The filters, patterns and advertisements of a request."""
+    match operation:
+        case Unsubscribe(wanted, instead):
+            yield wanted
+            yield from instead
+        case Subscribe(subject) | Advertise(subject) | Unadvertise(subject) | Watch(subject) | Unwatch(subject):
+            yield subject
+
+
+def _size_of_subject(subject: Filter | Pattern | Advertisement) -> int:
+    if isinstance(subject, Pattern):
+        return sum(map(_size_of_subject, subject.filters))
+    literals = [each.value for each in subject if isinstance(each.value, str | bytes)]
+    return _CONSTRAINT_BYTES * len(subject) + _LITERAL_COPIES * sum(map(len, literals))
 
 
 def _size_of_outputs(outputs: Iterable[Output]) -> int:
@@ -155,7 +185,8 @@ def publications(turn: Turn, limits: Limits) -> list[Published]:
 
 def _given(turn: Turn) -> Iterator[tuple[str, int, bytes]]:
     """All publications that were handled in a turn, with their parties and the parties' numbers."""
-    left = {each.block.party: len(each.block.frames) for each in turn.outputs if isinstance(each, Rest)}
+    rests = [each.given for each in turn.outputs if isinstance(each, Rest)]
+    left = {each.party: len(each.frames) for each in rests if isinstance(each, PublishBlock)}
     for each in turn.inputs:
         if isinstance(each, PublishBlock):
             handled = each.frames[: len(each.frames) - left.get(each.party, 0)]

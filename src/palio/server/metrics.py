@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from heapq import nlargest
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -13,11 +14,13 @@ from prometheus_client.registry import Collector
 from palio.server.status import backlog_seconds
 
 if TYPE_CHECKING:
+    from palio.node.party_log import PartyLog
     from palio.server.server import Server
     from palio.server.storage import Storage
 
 _MOST_NAMES = 100
-"""Slow consumers that are named; those that come after them are counted together."""
+"""Parties that one metric names: slow consumers, and durable parties for which most waits. All others are counted
+together."""
 OTHERS = "(others)"
 
 
@@ -28,6 +31,7 @@ class Counts:
         "accepted_connections",
         "bytes_in",
         "bytes_out",
+        "discarded",
         "disconnected",
         "dropped",
         "faults",
@@ -46,6 +50,8 @@ class Counts:
         """Deliveries that were dropped, by party."""
         self.disconnected: Counter[str] = Counter()
         """How often each party was disconnected because it was slow."""
+        self.discarded: Counter[str] = Counter()
+        """Publications that waited for a peer when its link ended."""
         self.faults = 0
         self.lag = 0.0
         """Seconds that the loop was late at worst since somebody looked."""
@@ -83,7 +89,7 @@ class ServerCollector(Collector):
 
     def _connections(self) -> Iterator[Metric]:
         server, counts, driver = self._server, self._server.counts, self._server.driver
-        here = {"party": len(driver.parties), "server": len(driver.peers)}
+        here = {"party": len(driver.parties), "server": len(driver.peers), "observer": len(driver.observers)}
         yield _labelled(GaugeMetricFamily, "palio_connections", "Connections that are open.", "role", here.items())
         yield CounterMetricFamily(
             "palio_connections_accepted", "Connections that came in.", counts.accepted_connections
@@ -121,6 +127,9 @@ class ServerCollector(Collector):
         yield CounterMetricFamily("palio_faults", "Faults of the server itself.", counts.faults)
         yield GaugeMetricFamily("palio_subscriptions", "Filters that are known.", len(node.router.subscriptions))
         yield GaugeMetricFamily("palio_advertisements", "Advertisements known.", len(node.router.advertisements))
+        yield GaugeMetricFamily("palio_keys", "Keys of publications that are known.", node.keys.count)
+        yield GaugeMetricFamily("palio_keys_bytes", "Bytes that these keys count for.", node.keys.bytes)
+        yield CounterMetricFamily("palio_keys_evicted", "Keys forgotten early for lack of room.", node.keys.evicted)
         yield from self._links()
         lag, counts.lag = counts.lag, 0.0
         yield GaugeMetricFamily("palio_loop_lag_seconds", "How late the loop was at worst since the last look.", lag)
@@ -141,28 +150,60 @@ class ServerCollector(Collector):
         for name, text, values in figures:
             yield _labelled(GaugeMetricFamily, name, text, "peer", values.items())
         yield _labelled(
+            CounterMetricFamily, "palio_link_discarded_publications", "Publications that waited when the link ended.",
+            "peer", self._server.counts.discarded.items(),
+        )  # fmt: skip
+        yield _labelled(
             CounterMetricFamily, "palio_link_letters", "Publications that a peer could not take.", "peer",
             self._server.driver.node.peer_limits.letters.totals().items(),
         )  # fmt: skip
 
     def _store(self, storage: Storage) -> Iterator[Metric]:
-        figures, logs = storage.figures, list(self._server.driver.node.logs)
+        figures, logs = storage.figures, self._server.driver.node.logs
         yield GaugeMetricFamily("palio_store_bytes", "Bytes of the store's files.", storage.store.size)
         yield GaugeMetricFamily("palio_store_free_bytes", "Bytes free on its disk.", storage.store.free)
+        yield GaugeMetricFamily("palio_store_reusable_bytes", "Bytes free within its file.", storage.store.reusable)
         yield GaugeMetricFamily("palio_store_waiting_bytes", "Bytes that wait to be written.", storage.waiting_bytes)
         yield GaugeMetricFamily("palio_store_full", "Whether publications are refused.", int(storage.is_full))
         yield GaugeMetricFamily("palio_store_damage", "Things found damaged.", len(storage.store.damage))
-        yield GaugeMetricFamily("palio_store_quarantined", "Records put aside as misfits.", storage.put_aside)
+        aside = storage.quarantine
+        yield GaugeMetricFamily("palio_store_quarantined", "Records put aside as misfits.", aside.count)
+        yield CounterMetricFamily("palio_store_quarantine_dropped", "Misfits there was no room for.", aside.dropped)
         yield CounterMetricFamily("palio_store_commits", "Commits.", figures.commits)
         yield CounterMetricFamily("palio_store_written_bytes", "Bytes written.", figures.bytes)
         yield GaugeMetricFamily("palio_store_longest_commit_seconds", "The longest commit.", figures.longest_seconds)
-        yield GaugeMetricFamily("palio_durable_parties", "Parties with a log.", len(logs))
-        waiting = sum(log.next - log.done for log in logs)
+        yield GaugeMetricFamily("palio_durable_parties", "Parties with a log.", len(list(logs)))
+        waiting = sum(log.waiting for log in logs)
         yield GaugeMetricFamily("palio_durable_waiting", "Deliveries that are not acknowledged.", waiting)
-        fallen = {"dropped": sum(log.dropped for log in logs), "expired": sum(log.expired for log in logs)}
+        leases = self._server.driver.node.reading.leases
+        yield from self._lag(logs)
+        fallen = {
+            "dropped": logs.ended_dropped + sum(log.dropped for log in logs),
+            "expired": logs.ended_expired + sum(log.expired for log in logs),
+            "lease": leases.lost,
+        }
         yield _labelled(
             CounterMetricFamily, "palio_durable_lost", "Deliveries that fell out of logs.", "why", fallen.items()
         )
+        yield CounterMetricFamily("palio_durable_leases_ended", "Leases of absent parties that ended.", leases.count)
+
+    def _lag(self, logs: Iterable[PartyLog]) -> Iterator[Metric]:
+        """What waits for durable parties: one by one for those for which most waits, and for all others together."""
+        now, waiting = self._server.driver.now, [log for log in logs if log.waiting]
+        named = nlargest(_MOST_NAMES, waiting, key=lambda each: each.waiting)
+        chosen = set(named)
+        groups = [(log.name, [log]) for log in named]
+        others = [log for log in waiting if log not in chosen]
+        if others:
+            groups.append((OTHERS, others))
+        figures: tuple[tuple[str, str, Callable[[list[PartyLog]], float]], ...] = (
+            ("messages", "Deliveries not acknowledged.", lambda each: sum(log.waiting for log in each)),
+            ("bytes", "Bytes of these deliveries.", lambda each: sum(log.waiting_bytes for log in each)),
+            ("seconds", "Age of the oldest of these.", lambda each: max(log.oldest(now) for log in each) / 1e6),
+        )
+        for name, text, figure in figures:
+            values = [(party, figure(members)) for party, members in groups]
+            yield _labelled(GaugeMetricFamily, f"palio_durable_lag_{name}", text, "party", values)
 
 
 def _labelled(

@@ -1,4 +1,4 @@
-"""The connections to other servers: opened again and again, and one for each pair."""
+"""The connections to other servers: one for each pair of servers, and opened again after each loss."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import structlog
 
 from palio.codec import control
 from palio.codec.control import VERSIONS, Goodbye, Hello, Welcome
+from palio.errors import no_tls
 from palio.link.states import State
 from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
 from palio.node import ports
@@ -28,23 +29,25 @@ if TYPE_CHECKING:
     from palio.server.server import Server
 
 _FIRST_DELAY, _LAST_DELAY = 0.1, 5.0
-"""Seconds between two attempts to connect: twice as long each time."""
+"""Seconds between two attempts to connect; the pause doubles with each attempt."""
 _STEADY = 1.0
-"""A connection that lasted for so many seconds was a good one: the next attempt comes soon."""
+"""After a connection that lasted for so many seconds, the next attempt begins with the shortest pause."""
 _CONNECT_SECONDS = 10.0
 _CHALLENGES, _CHALLENGE_SECONDS = 2, 1.0
-"""How often an older connection of the same name is asked whether it is alive, and how long it may take to answer."""
+"""The number of pings to an older connection of the same name, and the seconds to wait for each answer."""
 _PARTING_SECONDS = 2.0
 _FIRST_RETRY, _LAST_RETRY = 1.0, 60.0
-"""Seconds until a link that was refused is asked for again."""
+"""Seconds until the server asks again for a refused link; the pause doubles with each refusal."""
 _MOST_MET = 1_000
-"""Neighbours that came by themselves and stay in the figures after their links have ended."""
+"""The number of neighbours without configuration that stay in the metrics after their links have ended."""
+_LOST = "the connection was lost"
+"""The reason if neither end has given one."""
 _random = SystemRandom()
 _AGENT = re.compile(r"palio start=(\d{1,19})")
 
 
 def agent_of(start: int) -> str:
-    """How a server introduces itself: the number tells two processes of one name apart.
+    """The agent string of a server. The number distinguishes two processes with the same name.
 
     >>> start_of(agent_of(7)), start_of("another program")
     (7, None)
@@ -53,7 +56,7 @@ def agent_of(start: int) -> str:
 
 
 def start_of(agent: str) -> int | None:
-    """Which start of a server says hello, if it says so; servers of version 1 do not."""
+    """Parse the start of a server from its agent string. Servers of version 1 do not send it."""
     found = _AGENT.fullmatch(agent)
     return int(found.group(1)) if found else None
 
@@ -82,28 +85,28 @@ class Dialed(Connection):
             return
         if not isinstance(frame, Welcome) or frame.version not in VERSIONS:
             raise RefusedError(Code.HELLO, "a welcome was expected")
-        self.version, self.limits = frame.version, _limits_of(frame)
-        self._server.peers.note_limits(self.name, self.limits)
         if frame.server != self.name:
             self.reason = f"{frame.server!r:.60} is there instead"
             raise RefusedError(Code.NAME, f"{self.name} was looked for here")
+        self.version, self.limits = frame.version, _limits_of(frame)
+        self._server.peers.note_limits(self.name, self.limits)
         self._stop_timer()
         self.start = frame.incarnation
         self._server.peers.admit(self)
 
     def let_in(self) -> None:
-        """No other connection has to be kept instead."""
+        """The server keeps this connection."""
         self.is_open = True
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is gone."""
+        """The connection is closed."""
         super().connection_lost(error)
         if not self.ended.done():
             self.ended.set_result(None)
 
 
 def _limits_of(welcome: Welcome) -> tuple[int, ...]:
-    """What the server that was dialed takes from this one, if it cannot say so when links are opened."""
+    """The limits of a server of version 1, which cannot send them when links are opened."""
     if welcome.version > 1:
         return ()
     known = {name: max(1, most) for name, most in welcome.limits.items() if name in WIRE_FIELDS}
@@ -112,7 +115,7 @@ def _limits_of(welcome: Welcome) -> tuple[int, ...]:
 
 
 def encryption(tls: Tls) -> ssl.SSLContext:
-    """How connections that come in are encrypted."""
+    """The TLS context of accepted connections."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca or None)
     context.load_cert_chain(tls.certificate, tls.key)
     if tls.client_ca:
@@ -121,7 +124,7 @@ def encryption(tls: Tls) -> ssl.SSLContext:
 
 
 def outgoing_encryption(peer: Peer, tls: Tls | None) -> ssl.SSLContext | None:
-    """How a connection to a peer is encrypted; if this server has a certificate, it shows it."""
+    """The TLS context of a connection to a peer, with the certificate of this server if it has one."""
     if not peer.is_encrypted:
         return None
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=peer.ca or None)
@@ -131,17 +134,19 @@ def outgoing_encryption(peer: Peer, tls: Tls | None) -> ssl.SSLContext | None:
 
 
 def _reason(error: OSError) -> str:
-    """Why a connection did not come about, for people."""
+    """Describe why an attempt to connect failed."""
+    if no_tls(error):
+        return "it does not speak TLS; its address begins with palio://, or tls is to be configured there"
     if isinstance(error, ssl.SSLError) or not error.errno or error.errno < 0:
         return str(error) or "it does not answer"
     return os.strerror(error.errno)
 
 
 def next_delay(delay: float, lasted: float) -> float:
-    """Seconds until a neighbour is dialed again, after so many before and a connection that lasted so long.
+    """Seconds until the next attempt to connect, by the last pause and by how long the last connection lasted.
 
-    A neighbour that dies every few seconds is waited for no longer than one that dies for the first time: else links
-    would hardly ever be up while it could be reached.
+    After a connection that lasted, the pause is short even if the neighbour fails often. Otherwise the link would be
+    down for most of the time in which the neighbour can be reached.
 
     >>> [next_delay(0.1, lasted) for lasted in (0.0, 3.0)], next_delay(4.0, 0.5), next_delay(4.0, 3.0)
     ([0.2, 0.1], 5.0, 0.1)
@@ -156,45 +161,45 @@ class Peers:
         self._server = server
         self._log = log
         self.known: dict[str, Peer] = {}
-        """All that are neighbours by configuration, or were added since."""
+        """All neighbours of the configuration, and those that the operator has added."""
         self._of_file: dict[str, Peer] = {}
         self._added: dict[str, Peer] = {}
-        """Neighbours that are not in the configuration."""
+        """The neighbours that the operator has added."""
         self.reasons: dict[str, str] = {}
-        """Why there is no connection or no link to a neighbour, as far as is known."""
+        """Why there is no connection or no link to a neighbour, if that is known."""
         self._dialing: dict[str, asyncio.Task[None]] = {}
         self._parting: set[asyncio.Task[None]] = set()
-        """Of peers that are none any more."""
+        """Tasks of peers that were removed or have another url."""
         self._free: dict[str, asyncio.Event] = {}
         """Set while there is no connection to a peer."""
         self._retries: dict[str, tuple[float, float]] = {}
-        """When to ask for a link again that was refused, and how long to wait after that."""
+        """When to ask again for a refused link, and the pause after that."""
         self._refusals: dict[str, str] = {}
-        """Why links were refused the last time."""
+        """The last reasons for refusals."""
         self._up_since: dict[str, float] = {}
-        """Since when links are up."""
+        """When links came up; until they are refused."""
         self._limits: dict[str, tuple[int, ...]] = {}
-        """What peers take that were dialed and are of version 1."""
+        """The limits of peers of version 1 that this server has dialed."""
         self._absent: dict[str, float] = {}
-        """Neighbours that cannot be reached, and since when."""
+        """Since when neighbours are disconnected."""
         self._said: dict[str, str] = {}
-        """Why the last attempt to connect to a neighbour failed, as it was logged."""
+        """The last logged reasons for failed attempts to connect."""
         self._contests: set[asyncio.Task[None]] = set()
-        """Decisions between two connections of the same name."""
+        """Pending decisions between two connections of the same name."""
         self._met: dict[str, None] = {}
-        """Neighbours to which there was a link; they stay in the figures until an operator removes them."""
+        """Neighbours that have had a link; they stay in the metrics until an operator removes them."""
 
-    # -- which there are -----------------------------------------------------------------------------------------------
+    # -- configuration -------------------------------------------------------------------------------------------------
 
     def configure(self, peers: Iterable[Peer]) -> None:
-        """Dial these, those that were added, and no others. Links that an operator removed are allowed again."""
+        """Dial the peers of a configuration and those that the operator has added. Allow removed links again."""
         self._of_file = {peer.name: peer for peer in peers}
         for name in self._server.driver.node.links.barred:
             self.allow(name)
         self._take({**self._added, **self._of_file})
 
     def allow(self, name: str) -> None:
-        """Accept links from a neighbour again that was removed; if it is connected, let it ask at once."""
+        """Accept links from a removed neighbour again. If it is connected, make it ask at once."""
         self._server.driver.give(ports.Allow(name))
         if name in self._of_file and name not in self.known:
             self._take({**self.known, name: self._of_file[name]})
@@ -204,66 +209,100 @@ class Peers:
             connection.close(Code.REPLACED, "the link is allowed again; connect again to ask for it")
 
     def add(self, peer: Peer) -> None:
-        """There is a neighbour that is not in the configuration; until the server stops, or it is removed."""
+        """Add a neighbour that is not in the configuration, until the server stops or the operator removes it."""
         self._added[peer.name] = peer
+        self._server.driver.give(ports.Allow(peer.name))
         self._take({**self.known, peer.name: peer})
 
     def remove(self, name: str) -> None:
-        """It is a neighbour no longer; if it is in the configuration, it is one again when that is read again."""
+        """Remove a neighbour. If it is in the configuration, a reload adds it again."""
         self._added.pop(name, None)
         self._met.pop(name, None)
+        self.reasons.pop(name, None)
         if name in self.known:
             self._take({each: peer for each, peer in self.known.items() if each != name})
         else:
             self._server.driver.give(ports.Disconnect(name))
 
     def known_from(self, name: str) -> str:
-        """Where a neighbour comes from: ``file``, ``command``, or ``neighbour`` if it was that who came."""
+        """The origin of a neighbour: ``file``, ``command``, or ``neighbour`` if the neighbour has opened the link."""
         if name not in self.known:
             return "neighbour"
         return "file" if name in self._of_file else "command"
 
     def note(self, name: str, reason: str) -> None:
-        """Why there is no connection, or no link, to a neighbour."""
-        if name in self.known:
+        """Note why there is no connection or no link to a neighbour; also to one that opens the link itself."""
+        if name in self.known or name in self._met or name in self._server.driver.node.links.peers:
             self.reasons[name] = reason
+
+    def note_end(self, name: str, reason: str) -> None:
+        """Why the connection to a neighbour has ended; why the link has ended before that says more."""
+        if name not in self.reasons or self._server.driver.node.links.status(name).state.has_link:
+            self.note(name, reason)
 
     def _take(self, wanted: dict[str, Peer]) -> None:
         for name, peer in list(self.known.items()):
-            if wanted.get(name) != peer:
-                self._remove(name, replacement=wanted.get(name))
+            if name not in wanted:
+                self._drop(name)
+            elif wanted[name] != peer:
+                self._change(peer, wanted[name])
         for name, peer in wanted.items():
             if name not in self.known:
                 self.known[name] = peer
-                if peer.url:
-                    self._dialing[name] = self._server.loop.create_task(self._dial(peer))
-                if name in self._server.driver.peers:
-                    self._wish(name)
+                self._dial_soon(peer)
 
-    def _remove(self, name: str, *, replacement: Peer | None) -> None:
-        before = self.known.pop(name)
+    def _drop(self, name: str) -> None:
+        """End the link to a peer, and close the connection after the peer has had time to receive the reason."""
+        del self.known[name]
+        for notes in (self._retries, self.reasons, self._refusals, self._up_since, self._said, self._limits):
+            notes.pop(name, None)
+        self._stop_dialing(
+            name, _PARTING_SECONDS, f"{self._server.config.server} has removed {name} from its neighbours"
+        )
+        self._server.driver.give(ports.Disconnect(name))
+
+    def _change(self, before: Peer, after: Peer) -> None:
+        """Apply a changed configuration of a peer.
+
+        Another url or other credentials need a new connection, but the link continues. Another role or latency renews
+        the link over the same connection.
+        """
+        name, server = after.name, self._server.config.server
+        self.known[name] = after
         self._retries.pop(name, None)
-        self.reasons.pop(name, None)
+        if before.url and not after.url:
+            reason = f"{server} does not open the link any more: its configuration has no url of {name}"
+            if name in self._server.driver.node.links.wishes or name in self._server.driver.peers:
+                self._server.driver.give(ports.Disconnect(name, bars=False, reason=reason))
+            self._stop_dialing(name, _PARTING_SECONDS, reason)
+        elif _way(before) == _way(after):
+            self._wish(name)
+        else:
+            self._stop_dialing(name, 0.0, f"the configuration of {server} has another url or token for {name}")
+            self._dial_soon(after)
+
+    def _dial_soon(self, peer: Peer) -> None:
+        if peer.url:
+            self._dialing[peer.name] = self._server.loop.create_task(self._dial(peer))
+        self._wish(peer.name)
+
+    def _stop_dialing(self, name: str, seconds: float, reason: str) -> None:
         dialing = self._dialing.pop(name, None)
-        if dialing is not None:  # the other end is told first that the link is no more
+        if dialing is not None:
             self._parting.add(dialing)
             dialing.add_done_callback(self._parting.discard)
-            self._server.loop.call_later(_PARTING_SECONDS, dialing.cancel)
-        if replacement is None:
-            self._server.driver.give(ports.Disconnect(name))
-        elif name in self._server.driver.node.links.wishes and _is_another_link(before, replacement):
-            self._server.driver.give(ports.Disconnect(name, bars=False))
+            self._server.loop.call_later(seconds, dialing.cancel, reason)
 
     def stop(self) -> None:
-        """Dial nobody any more."""
+        """Stop dialing."""
         for task in (*self._dialing.values(), *self._parting, *self._contests):
             task.cancel()
         self._dialing.clear()
 
-    # -- how they are reached ------------------------------------------------------------------------------------------
+    # -- dialing -------------------------------------------------------------------------------------------------------
 
     async def _dial(self, peer: Peer) -> None:
-        """Connect, and again when the connection is lost, for good."""
+        """Connect, and connect again whenever the connection is lost."""
         delay = _FIRST_DELAY
         free = self._free.setdefault(peer.name, asyncio.Event())
         if peer.name not in self._server.driver.peers:
@@ -273,7 +312,7 @@ class Peers:
             began = self._server.loop.time()
             try:
                 reason = await self._connect(peer)
-            except Exception as error:  # noqa: BLE001 (else the peer would never be dialed again)
+            except Exception as error:  # noqa: BLE001 (otherwise the server would never dial the peer again)
                 self._server.fault("dialing", error)
                 reason = "a fault of this server, which is described in its log"
             delay = next_delay(delay, self._server.loop.time() - began)
@@ -285,7 +324,7 @@ class Peers:
             await asyncio.sleep(pause)
 
     async def _connect(self, peer: Peer) -> str:
-        """One connection from beginning to end; why it ended."""
+        """Connect once and wait for the end of the connection. Returns the reason."""
         host, port = peer.address
         loop = self._server.loop
         try:
@@ -296,19 +335,19 @@ class Peers:
             return _reason(error)
         try:
             await dialed.ended
-        except asyncio.CancelledError:
-            dialed.close(Code.STOPPING, "the server stops, or this one is no neighbour any more")
+        except asyncio.CancelledError as error:
+            dialed.close(Code.STOPPING, str(error) or "the server stops")
             raise
-        return dialed.reason or "the connection was lost"
+        return dialed.reason or _LOST
 
-    # -- which one counts ----------------------------------------------------------------------------------------------
+    # -- choosing between connections ----------------------------------------------------------------------------------
 
     def admit(self, connection: Connection) -> None:
-        """Take a connection as the one to its peer, unless the other one is to be kept.
+        """Use a connection as the one to its peer, unless an existing one has to be kept.
 
-        If both servers have dialed, it is the one that the server with the lesser name has opened: so both keep the
-        same. A connection of another process with the same name is taken only when the older one is dead; so is one
-        of a server that does not say which process it is.
+        If both servers have dialed, both keep the connection of the server with the lesser name. A connection of
+        another process with the same name is used only if the existing one is dead. The same holds for a server that
+        does not send its start.
         """
         name = connection.name
         older = self._server.driver.peers.get(name)
@@ -327,7 +366,7 @@ class Peers:
         self._keep(connection)
 
     def _decide(self, decision: Coroutine[None, None, None]) -> None:
-        """Let a decision between two connections take its time."""
+        """Decide between two connections in a task of its own."""
         task = self._server.loop.create_task(decision)
         self._contests.add(task)
         task.add_done_callback(self._contests.discard)
@@ -338,7 +377,7 @@ class Peers:
         self.opened(connection)
 
     async def _contest(self, older: Connection, newer: Connection) -> None:
-        """Two processes say that they are the same server: the older connection stays, if it is alive."""
+        """Two processes have the same name: keep the older connection if it is alive."""
         name = newer.name
         if await self._is_alive(older):
             text = f"the name is taken: a server named {name} is connected to {self._server.config.server}"
@@ -362,7 +401,7 @@ class Peers:
             connection.abort()
 
     async def _is_alive(self, connection: Connection) -> bool:
-        """Whether the other end of a connection answers at least one of two pings."""
+        """Whether the other end of a connection answers one of two pings."""
         loop = self._server.loop
         asked = loop.time()
         for _ in range(_CHALLENGES):
@@ -376,25 +415,29 @@ class Peers:
         return False
 
     def note_limits(self, name: str, limits: tuple[int, ...]) -> None:
-        """What a peer has said in its welcome of what it takes; empty if it says that when links are opened."""
+        """Note the limits in the welcome of a peer; empty if it sends them when links are opened."""
         self._limits[name] = limits
 
     def limits_of(self, name: str) -> tuple[int, ...]:
-        """What a peer of version 1 takes that has dialed this server: as it said when it was dialed, or the usual."""
+        """The limits of a peer of version 1 that has dialed this server: noted ones, or the defaults of version 1."""
         return self._limits.get(name) or to_wire(VERSION_1_LIMITS)
 
     def opened(self, connection: Connection) -> None:
-        """There is a way to a peer, perhaps again: what it knows of the link is to be found out."""
+        """There is a connection to a peer: check whether it still knows the link, and ask for the link."""
         name = connection.name
         if name in self._free:
             self._free[name].clear()
         self._log.info("peer-connected", peer=name, dialed=connection.is_dialed)
         self._absent.pop(name, None)
+        self.reasons.pop(name, None)
         self._server.driver.give(ports.Doubt(name, connection.limits))
         self._wish(name)
 
     def lost(self, connection: Connection) -> None:
-        """The connection to a peer is gone."""
+        """The connection to a peer is lost."""
+        reason = connection.reason or _LOST
+        self._log.warning("peer-lost", peer=connection.name, reason=reason)
+        self.note_end(connection.name, reason)
         self._absent[connection.name] = self._server.loop.time()
         if connection.name in self._free:
             self._free[connection.name].set()
@@ -402,18 +445,23 @@ class Peers:
     # -- links ---------------------------------------------------------------------------------------------------------
 
     def _wish(self, name: str) -> None:
-        """Ask for the link to a peer that is to be dialed, if that is not being done."""
+        """Ask for the link to a connected peer with a url, unless it is wanted already as it is configured.
+
+        The server asks even if the peer has opened the link: the peer may end it later.
+        """
         peer, links = self.known.get(name), self._server.driver.node.links
-        if peer is None or not peer.url:
+        if peer is None or not peer.url or name not in self._server.driver.peers:
             return
+        wish = links.wishes.get(name)
+        is_changed = wish is not None and (wish.role, wish.latency) != (peer.role, peer.latency)
         is_refused = links.status(name).state is State.REFUSED
-        if is_refused or (name not in links.wishes and name not in links.peers):
+        if wish is None or is_changed or is_refused:
             self._server.driver.give(ports.Connect(name, Role(peer.role), peer.latency))
 
     def refused(self, name: str, reason: str) -> None:
-        """A link cannot be now; that may change, because the network does.
+        """A wanted link was refused: plan the next attempt.
 
-        A new reason shows that it does: then the next attempt comes soon.
+        A new reason shows that the network has changed, so the next attempt comes soon.
         """
         is_news = self._refusals.get(name) != reason
         is_steady = self._server.loop.time() - self._up_since.get(name, 0.0) > _LAST_RETRY
@@ -426,20 +474,27 @@ class Peers:
             self._retries[name] = self._server.loop.time() + pause, min(2 * pause, _LAST_RETRY)
 
     def up(self, name: str) -> None:
-        """There is a link. If it does not last, the next attempt after a refusal comes no sooner than before it."""
-        self._up_since[name] = self._server.loop.time()
-        self.reasons.pop(name, None)
+        """A link is established. The back-off after refusals is kept until the link has lasted for a while."""
+        if name in self.known:
+            self._up_since[name] = self._server.loop.time()
+        if self.is_connected(name):  # the connection may be lost again before the store has the link
+            self.reasons.pop(name, None)
         if len(self._met) < _MOST_MET:
             self._met[name] = None
 
     @property
     def names(self) -> list[str]:
-        """All neighbours that figures are told of: configured, added, linked, connected, or met before."""
+        """All neighbours in the metrics: configured, added, linked, connected, or met before."""
         driver = self._server.driver
         return sorted({*self.known, *driver.node.links.peers, *driver.node.links.wishes, *driver.peers, *self._met})
 
+    def is_connected(self, name: str) -> bool:
+        """Whether there is a connection to a neighbour that is not being closed."""
+        connection = self._server.driver.peers.get(name)
+        return connection is not None and not connection.is_closing
+
     def is_up(self, name: str) -> bool:
-        """Whether a link is there and its neighbour was heard of in the time of two pings."""
+        """Whether a link is up and its neighbour has sent something within the time of two pings."""
         driver = self._server.driver
         connection = driver.peers.get(name)
         if not isinstance(connection, Connection) or connection.is_closing:
@@ -449,21 +504,21 @@ class Peers:
         return is_heard and driver.node.links.status(name).state is State.UP
 
     def retry(self, now: float) -> None:
-        """Ask again for the links whose time has come; and wait no longer for neighbours that stay away.
+        """Ask again for refused links whose pause is over, and drop the links of neighbours that stay away.
 
-        A server with a store waits for ever: what it has for a neighbour was acknowledged.
+        A server with a store keeps them: it has acknowledged the messages that wait for a neighbour.
         """
         patience = self._server.config.links.lost_seconds
-        is_over = [name for name, since in self._absent.items() if since < now - patience]
-        for name in is_over if self._server.storage is None else ():
+        for name in [name for name, since in self._absent.items() if since < now - patience]:
             del self._absent[name]
-            self._server.driver.give(ports.Lost(name))
+            if self._server.storage is None:
+                self._server.driver.give(ports.Lost(name))
         for name, (time, pause) in list(self._retries.items()):
             if time <= now and name in self._server.driver.peers and name not in self._up_since:
                 self._retries[name] = now + pause, pause
                 self._wish(name)
 
 
-def _is_another_link(before: Peer, after: Peer) -> bool:
-    """Whether the configuration of a neighbour has changed so that the link has to begin anew."""
-    return (before.role, before.latency, bool(before.url)) != (after.role, after.latency, bool(after.url))
+def _way(peer: Peer) -> tuple[str, str, str]:
+    """The part of a peer's configuration that matters for connections; the rest matters for the link."""
+    return peer.url, peer.token, peer.ca

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from palio.errors import InternalError, PalioError, stack_of
+from palio.errors import InternalError, PalioError, printable_document, stack_of
 from palio.server.config import Config, ConfigError, load_config
 from palio.server.peers import encryption, outgoing_encryption
 from palio.server.server import Server
@@ -31,16 +31,47 @@ acknowledgements took twice as long where there was much to do.
 """
 
 
+_OTHER_FILES = 256
+"""Open files that are no connections of parties: the store, links, logs, HTTP."""
+
+
 def check(config: Config) -> None:
     """Refuse what the files that a configuration names make impossible."""
-    if config.archive is not None and find_spec("pyarrow") is None:
-        raise ConfigError("archive: it needs the extra palio[archive]")
+    if config.store is not None:
+        _check_folder("store.path", Path(config.store.path))
+    if config.archive is not None:
+        if find_spec("pyarrow") is None:
+            raise ConfigError("archive: it needs the extra palio[archive]")
+        _check_archive(Path(config.archive.path))
     if config.tls is not None:
         with _readable("tls"):
             encryption(config.tls)
     for peer in config.peers:
         with _readable(f"peers.{peer.name}"):
             outgoing_encryption(peer, config.tls)
+
+
+def _check_folder(key: str, path: Path) -> None:
+    """A file is to be made there."""
+    folder = path.parent
+    if path.is_dir():
+        raise ConfigError(f"{key}: {path} is a folder; name a file in it, for example {path / 'palio.db'}")
+    if not folder.is_dir():
+        raise ConfigError(f"{key}: the folder {folder} does not exist; make it first, or mount its disk")
+    _check_writable(key, folder)
+
+
+def _check_archive(path: Path) -> None:
+    """The archiver makes its folder, with those above it."""
+    above = next(each for each in (path, *path.parents) if each.exists())
+    if not above.is_dir():
+        raise ConfigError(f"archive.path: {above} is no folder")
+    _check_writable("archive.path", above)
+
+
+def _check_writable(key: str, folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
+        raise ConfigError(f"{key}: the folder {folder} cannot be written to; let the server's user write there")
 
 
 @contextmanager
@@ -73,15 +104,23 @@ def start_logs(config: Config) -> Any:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             without_content,
-            structlog.processors.JSONRenderer()
-            if is_json
-            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+            *([structlog.processors.JSONRenderer()] if is_json else _console()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[config.log.level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
     return structlog.get_logger()
+
+
+def _console() -> list[structlog.typing.Processor]:
+    """The last steps of logging for people: what comes from elsewhere cannot end a line or steer the terminal."""
+
+    def escape(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        escaped: MutableMapping[str, Any] = printable_document(event)
+        return escaped
+
+    return [escape, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
 
 
 class Process:
@@ -98,14 +137,12 @@ class Process:
 
     def _load(self) -> Config:
         environment = dict(os.environ) | ({"PALIO_LOG__FORMAT": "json"} if self._logs_json else {})
-        config = load_config(self._path, environment)
-        check(config)
-        return config
+        return load_config(self._path, environment, check)
 
     async def run(self) -> None:
         """From the first connection to the last."""
         loop, config = asyncio.get_running_loop(), self._config
-        _allow_connections(config.connections.most, self._log)
+        self._server.most_files = _allow_connections(config.connections.most, config.connections.wanted, self._log)
         await self._server.start()
         _collect_rarely()
         if config.store is not None:
@@ -153,6 +190,7 @@ class Process:
             host=config.host,
             port=self._server.port,
             tls=config.tls is not None,
+            most_connections=self._server.most_connections,
             http_port=self._http.port if self._http else None,
             pid=os.getpid(),
         )
@@ -178,16 +216,23 @@ class Process:
             self._log.warning("needs-restart", keys=needs_restart)
 
 
-def _allow_connections(most: int, log: Any) -> None:
-    """Each connection needs an open file; ask the system for as many as it grants."""
+def _allow_connections(configured: int, wanted: int, log: Any) -> int:
+    """Each connection needs an open file: ask the system for as many as it grants; how many connections that allows.
+
+    The operator is warned if the file asks for more; the default adapts itself.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = most + 256
-    if hard == resource.RLIM_INFINITY or soft < wanted:
-        granted = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, granted), hard))
-        soft = max(soft, granted)
-    if soft < wanted:
-        log.warning("few-files", open_files=soft, advice=f"connections.most is {most}; raise the limit of open files")
+    needed = wanted + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else max(soft, min(needed, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    allowed = max(soft - _OTHER_FILES, soft // 2)
+    if configured:
+        advice = f"connections.most is {configured}, and files are enough for {allowed}; raise the limit of open files"
+        log.warning("few-files", open_files=soft, advice=advice)
+    return allowed
 
 
 def serve(path: Path, *, logs_json: bool = False) -> None:

@@ -10,13 +10,14 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from palio.codec import control, msgpack
 from palio.codec.parts import UNREADABLE
 from palio.errors import CallerError, brief
+from palio.model.limits import MOST_NAME_BYTES
 from palio.node import ports
 from palio.node.admission import NotAllowedError
 from palio.server import linking
@@ -24,7 +25,8 @@ from palio.server.account import Account, read_question
 from palio.server.connection import Connection
 from palio.server.durability import letters, link_letters
 from palio.server.errors import Code, code_of
-from palio.server.forms import AccountDocument
+from palio.server.forms import AccountDocument, StatusDocument
+from palio.server.holdings import holdings
 from palio.server.status import status
 from palio.server.verdict import content_of, explain
 
@@ -51,15 +53,30 @@ Answering = Callable[[Document], Any]
 """What a server itself has to say, as a document."""
 _Done = Callable[[Callable[[], Document]], None]
 """Takes what makes the answer to a party: if that fails, the party is told so."""
-_FORMS: dict[str, Any] = {"network": list[Document], "explain": list[AccountDocument]}
-"""What the answers of servers have to be."""
+_MOST_REASON = 1_024
+"""Characters of the reason for which a server did not answer."""
+
+
+def _read_status(answer: Document) -> Document:
+    """What another server says of itself; what a later release says besides is passed on."""
+    msgspec.convert(answer, StatusDocument)
+    return answer
+
+
+def _read_account(answer: Document) -> Any:
+    """What another server knows of a notification."""
+    return msgspec.convert(answer, AccountDocument)
+
+
+_READERS: dict[str, Callable[[Document], Document]] = {"network": _read_status, "explain": _read_account}
+"""Check the answers of servers; what they raise is in :data:`~palio.codec.parts.UNREADABLE`."""
 
 
 class _Wave:
     """A question on its way: what has come back, and who has not answered."""
 
     def __init__(self, subject: str, own: Document, done: Callable[[Document], None]) -> None:
-        self._form = _FORMS[subject]
+        self._read = _READERS[subject]
         self._done: Callable[[Document], None] | None = done
         self.answers: list[Document] = []
         self.silent: dict[str, str] = {}
@@ -81,11 +98,11 @@ class _Wave:
 
     def take(self, document: Document) -> None:
         """A neighbour has said what it and those behind it know."""
-        for answer in msgspec.convert(document["servers"], self._form):
+        for answer in [self._read(each) for each in document["servers"]]:
             self._add(answer)
         for name, reason in document["silent"].items():
-            if len(self.silent) < MOST_SERVERS:
-                self.silent.setdefault(name, reason)
+            if len(self.silent) < MOST_SERVERS and len(name) <= MOST_NAME_BYTES:
+                self.silent.setdefault(name, reason[:_MOST_REASON])
         self.left_out += document["left_out"]
 
     def finish(self) -> None:
@@ -102,7 +119,7 @@ class _Answer(msgspec.Struct, forbid_unknown_fields=True):
 
     servers: list[Document]
     silent: dict[str, str]
-    left_out: int
+    left_out: Annotated[int, msgspec.Meta(ge=0, le=1 << 32)]
 
 
 class Queries:
@@ -122,6 +139,7 @@ class Queries:
             "explain": self._explain,
             "link": self._link,
             "letters": self._letters,
+            "holdings": self._holdings,
         }
         self._answering: dict[str, Answering] = {
             "network": lambda arguments: status(server, arguments.get("watcher", "")),
@@ -163,14 +181,22 @@ class Queries:
         _take_arguments(query)
         connection.say(control.Result(query.number, status(self._server, self._watcher(connection))))
 
+    def _holdings(self, connection: Connection, query: control.Query) -> None:
+        _take_arguments(query)
+        connection.say(control.Result(query.number, holdings(self._server.driver.node, connection.name)))
+
     def _letters(self, connection: Connection, query: control.Query) -> None:
-        """The dead letters of a party; or those of a link, which an admin may see and discard."""
-        peer, discarded = _take_arguments(query, "link", "discard")
+        """The dead letters of a party, for itself or an admin; or those of a link, for admins, who may discard them."""
+        peer, discarded, party = _take_arguments(query, "link", "discard", "party")
         if peer is not None or discarded is not None:
             self._check_admin(connection)
             connection.say(control.Result(query.number, self._link_letters(peer, discarded)))
             return
-        log = self._server.driver.node.logs.of(connection.name)
+        if party is not None and party != connection.name:
+            self._check_admin(connection)
+            if not isinstance(party, str):
+                raise CallerError(f"party: {brief(party)} is no name")
+        log = self._server.driver.node.logs.of(party or connection.name)
         connection.say(control.Result(query.number, letters(log)))
 
     def _link_letters(self, peer: object, discarded: object) -> Document:
@@ -181,10 +207,11 @@ class Queries:
         letters = driver.node.peer_limits.letters[peer]
         if discarded is None:
             return link_letters(letters)
-        if not isinstance(discarded, list) or not all(each in letters.letters for each in discarded):
+        numbers: list[Any] = discarded if isinstance(discarded, list) else [None]
+        if not all(type(each) is int and each in letters.letters for each in numbers):  # neither 1.0 nor true
             raise CallerError(f"discard: {brief(discarded)} are not numbers of letters of the link to {brief(peer)}")
-        driver.give(ports.DiscardLinkLetters(peer, tuple(discarded)))
-        return {"discarded": discarded}
+        driver.give(ports.DiscardLinkLetters(peer, tuple(numbers)))
+        return {"discarded": numbers}
 
     def _watcher(self, connection: Connection) -> str | None:
         """Who sees only itself among the parties; None if it is an admin, and sees all."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 import structlog
 
@@ -17,7 +19,7 @@ from palio.model.limits import MOST_NAME_BYTES
 from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
-from palio.node.ports import Fault, LinkDown, LinkRefused, LinkUp, Unsendable
+from palio.node.ports import Fault, LeaseEnded, LinkDown, LinkRefused, LinkUp, Unsendable
 from palio.server.archiving import Archiving
 from palio.server.backlog import Backlog
 from palio.server.config import Config, Peer
@@ -30,6 +32,7 @@ from palio.server.peers import Peers, encryption, start_of
 from palio.server.queries import Queries
 from palio.server.storage import Storage
 from palio.server.store_config import log_settings, mode_of
+from palio.server.tls_port import TlsDoor
 
 _LETTERS_SECONDS = 60.0
 """Between two lines of the log that say of a link that its peer cannot take a publication."""
@@ -60,6 +63,9 @@ def _logger(server: str) -> structlog.stdlib.BoundLogger:
 class Server:
     """One event server, in the running loop."""
 
+    most_files: int | None = None
+    """How many connections there are open files for, if that is known."""
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.loop = asyncio.get_running_loop()
@@ -75,6 +81,7 @@ class Server:
             guard=config.guard,
             limits=config.model_limits,
             filters_per_party=config.filters_per_party,
+            comparisons=config.comparisons_per_turn,
             window=round(config.window * 1e6),
             gateways={peer.name: peer.gateway for peer in config.peers if peer.role == "gateway"},
         )
@@ -83,7 +90,7 @@ class Server:
             settings = settings._replace(durable=True, log=log, mode=mode_of(config.store))
         node = Node(settings) if self.storage is None else self.storage.node(settings, time.time_ns() // 1000)
         self.counts = Counts()
-        self.driver = Driver(node, self.counts, self._link_event, self._failed, config.history_bytes)
+        self.driver = Driver(node, self.counts, self._event, self._failed, config.history_bytes)
         self.driver.storage = self.storage
         self.driver.broken = self._broken
         self.backlog = Backlog(config.connections.waiting_bytes, config.slow.seconds, self.driver)
@@ -106,6 +113,8 @@ class Server:
         """Closed connections in this round: whoever connects in vain again and again must not fill the log."""
         self._faults_said = 0
         """Faults in this round, likewise."""
+        self._leases_said = 0
+        """Leases that have ended in this round, likewise."""
         self._gone: dict[str, float] = {}
         """Parties that are not here, and since when."""
         self._letters_said: dict[str, float] = {}
@@ -122,7 +131,8 @@ class Server:
 
     def _begin_storage(self, storage: Storage) -> None:
         for each in storage.quarantined:
-            self._log.error("record-quarantined", key=each.key, reason=each.reason)
+            event = "record-quarantined" if each.is_kept else "record-dropped"
+            self._log.error(event, key=each.key, reason=each.reason)
         if storage.merged:
             self._log.warning("records-merged", count=len(storage.merged), first=storage.merged[0])
         storage.start(self.driver.give_at_once, self._storage_failed)
@@ -130,10 +140,11 @@ class Server:
         now = self.loop.time()
         durable = self.driver.node.logs
         self._gone = {party: now for party in storage.parties if party not in durable}
-        configured = {peer.name: (peer.role, peer.latency) for peer in self.config.peers}
-        for name, wish in self.driver.node.links.wishes.items():
-            if configured.get(name) != (wish.role, wish.latency):  # the file has changed, or a command had added it
-                self.driver.give(ports.Disconnect(name, bars=False))
+        configured = {peer.name for peer in self.config.peers if peer.url}
+        for name in self.driver.node.links.wishes:
+            if name not in configured:  # the file has changed, or a command had added it
+                reason = f"{self.config.server} was restarted, and its configuration has no url of {name}"
+                self.driver.give(ports.Disconnect(name, bars=False, reason=reason))
         self.driver.give(ports.Room(is_there=True))  # what was kept may have something to say
 
     def _look_at_storage(self, storage: Storage) -> None:
@@ -154,16 +165,22 @@ class Server:
     async def start(self) -> None:
         """Listen."""
         config = self.config
-        seconds = config.connections.hello_seconds if self._encryption else None
+        encryption = self._encryption
         self._listener = await self.loop.create_server(
-            lambda: Connection(self), config.host, config.port, backlog=1024,
-            ssl=self._encryption, ssl_handshake_timeout=seconds,
+            lambda: Connection(self) if encryption is None else TlsDoor(self, encryption),
+            config.host, config.port, backlog=1024,
         )  # fmt: skip
         self.peers.configure(config.peers)
         if config.archive is not None and config.store is not None:
             self.archiving = Archiving(config.archive, config.store.path, self._archived, self._log)
         self._plan_round()
         self.is_ready = True
+
+    @property
+    def most_connections(self) -> int:
+        """How many connections parties and servers may open."""
+        wanted = self.config.connections.wanted
+        return wanted if self.most_files is None else min(wanted, self.most_files)
 
     @property
     def port(self) -> int:
@@ -220,7 +237,7 @@ class Server:
         """Somebody has connected."""
         self.counts.accepted_connections += not connection.is_dialed
         self._connections.add(connection)
-        if len(self._connections) > self.config.connections.most and not connection.is_dialed:
+        if len(self._connections) > self.most_connections and not connection.is_dialed:
             connection.close(Code.FULL, "there are as many connections as there may be")
         elif self._is_stopping:  # it was accepted just before
             connection.close(Code.STOPPING, "the server stops")
@@ -232,8 +249,11 @@ class Server:
             spoken = " and ".join(map(str, sorted(VERSIONS)))
             raise RefusedError(Code.VERSION, f"this server speaks versions {spoken} of the protocol")
         connection.version = known[0]
-        if hello.role not in ("party", "server") or not 0 < len(hello.name.encode()) <= MOST_NAME_BYTES:
-            raise RefusedError(Code.NAME, "a hello has the role party or server, and a name of 1 to 1,024 bytes")
+        if hello.role not in ("party", "server", "observer") or not 0 < len(hello.name.encode()) <= MOST_NAME_BYTES:
+            text = "a hello has the role party, server or observer, and a name of 1 to 1,024 bytes"
+            raise RefusedError(Code.NAME, text)
+        if hello.role == "observer" and hello.durable is not None:
+            raise RefusedError(Code.HELLO, "an observer looks at the log of its party; it gets no deliveries")
         if hello.role == "server" and hello.name == self.config.server:
             raise RefusedError(Code.NAME, "that is the name of this server")
         if self.storage is None and (hello.durable is not None or hello.mode not in (None, Mode.MEMORY)):
@@ -243,7 +263,11 @@ class Server:
         if self.config.is_open:
             self._let_in(connection)
             return
-        task = self.loop.create_task(self._check(connection, hello))
+        self.run(self._check(connection, hello))
+
+    def run(self, admission: Coroutine[Any, Any, None]) -> None:
+        """Let an admission take its time; it ends with the server."""
+        task = self.loop.create_task(admission)
         self._admissions.add(task)
         task.add_done_callback(self._admissions.discard)
 
@@ -265,6 +289,11 @@ class Server:
             connection.start = start_of(connection.agent)
             self.peers.admit(connection)
             return
+        if connection.role == "observer":
+            self.driver.observers[connection.serial] = connection
+            connection.welcome()
+            self._log.debug("observer-connected", party=brief(name))
+            return
         older = self.driver.parties.get(name)
         if isinstance(older, Connection):
             older.close(Code.REPLACED, f"{name} has connected again")
@@ -283,13 +312,13 @@ class Server:
     def lost(self, connection: Connection) -> None:
         """A connection is gone."""
         self._connections.discard(connection)
+        self.driver.observers.pop(connection.serial, None)
         known = self.driver.parties if connection.role == "party" else self.driver.peers
         if connection.name and known.get(connection.name) is connection:
             del known[connection.name]
             if connection.role == "party":
                 self._left_alone(connection)
             else:
-                self._log.warning("peer-lost", peer=connection.name, reason=connection.reason)
                 self.peers.lost(connection)
                 self.queries.lost(connection)
         if not self._connections:
@@ -305,12 +334,21 @@ class Server:
     def closed(self, connection: Connection, code: Code, text: str) -> None:
         """A connection was closed from here."""
         self.counts.refused(code.value)
+        if self.driver.peers.get(connection.name) is connection:
+            self.peers.note_end(connection.name, connection.reason)
         is_ours = code in (Code.STOPPING, Code.REPLACED)
         self._said += not is_ours
         if not is_ours and self._said > _MOST_SAID:
             return
         say = self._log.debug if is_ours else self._log.warning
         say("connection-closed", code=code.value, reason=text, name=brief(connection.name), address=connection.address)
+
+    def turned_away(self, address: str, reason: str) -> None:
+        """A connection came to nothing before it was one."""
+        self.counts.refused(Code.TLS.value)
+        self._said += 1
+        if self._said <= _MOST_SAID:
+            self._log.warning("connection-closed", code=Code.TLS.value, reason=reason, address=address)
 
     def slow(self, connection: Connection, waiting: int) -> None:
         """Too much waits for a connection: more than the limit, after something was written to it."""
@@ -364,7 +402,9 @@ class Server:
             self._log.warning("connections-closed", more=self._said - _MOST_SAID)
         if self._faults_said > _MOST_SAID:
             self._log.critical("faults", more=self._faults_said - _MOST_SAID)
-        self._said = self._faults_said = 0
+        if self._leases_said > _MOST_SAID:
+            self._log.warning("leases-ended", more=self._leases_said - _MOST_SAID)
+        self._said = self._faults_said = self._leases_said = 0
         if now >= self._look_due:
             self._look_due = now + self.config.connections.ping_seconds / 8
             self._look_after_connections(now)
@@ -399,19 +439,30 @@ class Server:
 
     # -- what the node says --------------------------------------------------------------------------------------------
 
-    def _link_event(self, event: LinkUp | LinkDown | LinkRefused | Unsendable) -> None:
+    def _event(self, event: LinkUp | LinkDown | LinkRefused | Unsendable | LeaseEnded) -> None:
         match event:
             case LinkUp(peer):
                 self.peers.up(peer)
                 self._log.info("link-up", peer=peer)
-            case LinkDown(peer, reason):
+            case LinkDown(peer, reason, discarded):
                 self.peers.note(peer, reason or "the link has ended")
-                self._log.warning("link-down", peer=peer, reason=reason)
+                self.counts.discarded[peer] += discarded
+                self._log.warning("link-down", peer=peer, reason=reason, discarded=discarded)
             case LinkRefused(peer, reason):
                 self.peers.refused(peer, reason)
                 self._log.warning("link-refused", peer=peer, reason=reason)
             case Unsendable(peer, id, reason):
                 self._say_unsendable(peer, str(id), reason)
+            case LeaseEnded():
+                self._say_lease_ended(event)
+
+    def _say_lease_ended(self, ended: LeaseEnded) -> None:
+        self._leases_said += 1
+        if self._leases_said <= _MOST_SAID:
+            self._log.warning(
+                "lease-ended", party=brief(ended.party), lease_seconds=ended.lease / 1e6, log=ended.log,
+                dropped=ended.lost, dropped_bytes=ended.bytes, letters=ended.letters, subscriptions=ended.filters,
+            )  # fmt: skip
 
     def _say_unsendable(self, peer: str, id: str, reason: str) -> None:
         """Log that a peer cannot take a publication, once a minute for each link."""

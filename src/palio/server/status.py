@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 MOST_PARTIES = 200
 """Parties that a status tells of one by one: those for which most waits, then those that got most."""
 MOST_LINKS = 200
+STATE_REASONS = {
+    "checking": "the two servers compare how far the link is",
+    "interrupted": "the neighbour is not connected",
+    "asked": "the neighbour has not answered yet",
+    "refused": "the link was refused",
+    "down": "the neighbour is not connected",
+    "silent": "the neighbour is connected and has not asked for the link",
+}
+"""What a status says of links that are not up and of which no other reason is known."""
 
 
 def status(server: Server, watcher: str | None = None) -> dict[str, Any]:
@@ -45,6 +54,8 @@ def status(server: Server, watcher: str | None = None) -> dict[str, Any]:
             "links": sum(link["state"] == "up" for link in links),
             "durable": len(list(node.logs)),
             "expired": node.expired,
+            "keys": node.keys.count,
+            "keys_evicted": node.keys.evicted,
         },
         "store": store_figures(server),
         "durable": durable_parties(server, watcher),
@@ -94,7 +105,7 @@ def _links(server: Server) -> list[dict[str, Any]]:
                 "backlog_bytes": backlog.bytes,
                 "backlog_seconds": backlog_seconds(server, name),
                 "letters": len(node.peer_limits.letters[name].letters),
-                "reason": "" if peers.is_up(name) else status.reason or peers.reasons.get(name, ""),
+                "reason": link_reason(server, name),
             }
         )
     return found
@@ -112,7 +123,7 @@ def link_state(server: Server, name: str) -> str:
     ``up``; ``checking``: this server asks whether the neighbour still knows the link; ``interrupted``: there is a link
     and no connection just now; ``asked``: not answered yet; ``refused``: wanted, and refused for a reason; ``down``.
     """
-    state, is_connected = server.driver.node.links.status(name).state, name in server.driver.peers
+    state, is_connected = server.driver.node.links.status(name).state, server.peers.is_connected(name)
     if state.has_link:
         if not is_connected:
             return "interrupted"
@@ -120,3 +131,12 @@ def link_state(server: Server, name: str) -> str:
     if state is State.REFUSED:
         return "refused"
     return "asked" if is_connected and state in (State.ASKING, State.ANSWERING, State.WAITING) else "down"
+
+
+def link_reason(server: Server, name: str) -> str:
+    """Why a link is not up; empty if it is. If neither server has given a reason, the words follow from the state."""
+    state = link_state(server, name)
+    if state == "up":
+        return ""
+    said = server.driver.node.links.status(name).reason or server.peers.reasons.get(name, "")
+    return said or STATE_REASONS["silent" if state == "down" and server.peers.is_connected(name) else state]

@@ -8,16 +8,15 @@ from functools import partial
 
 from palio.errors import PalioError
 from palio.node import records
-from palio.node.keeping import tail_from
-from palio.node.loading import Change, Quarantined, load
+from palio.node.loading import Change, load
 from palio.node.node import Node
 from palio.node.ports import Fetch, Fetched, Input, Persist, Persisted, Space
+from palio.node.quarantine import Quarantine, Quarantined
 from palio.node.settings import NodeSettings
+from palio.node.starting import MessageLog, start
 from palio.server.store_config import StoreTable
 from palio.store import Batch, Committer, FullStoreError, Store
 from palio.store.committer import Figures
-
-_TAIL_BYTES = 1 << 30
 
 
 class Storage:
@@ -31,8 +30,8 @@ class Storage:
         """Parties that held something when the server was last stopped."""
         self.quarantined: list[Quarantined] = []
         """Records that were put aside when the server started: they cannot be read, or do not fit the others."""
-        self.put_aside = 0
-        """How many records are put aside in the store."""
+        self.quarantine = Quarantine()
+        """Where they are put aside."""
         self.merged: list[str] = []
         """Records of which there were several in other words, and is one now."""
         self._committer: Committer[int] | None = None
@@ -52,16 +51,10 @@ class Storage:
         loaded = load(self.store.records())
         if loaded.changes:
             self._rewrite(loaded.changes)
-        known, end = loaded.records, self.store.next
-        self.parties = [str(key[1]) for key, _ in known if key[0] == "party" and len(key) > 1]
-        begin = max(tail_from(known, settings.incarnation, end), self.store.first)
-        tail: list[tuple[int, bytes]] = []
-        while begin < self.store.next:
-            tail += self.store.read(begin, self.store.next, _TAIL_BYTES)
-            begin = tail[-1][0] + 1
-        node = Node(settings, known, now, tail, self.store.first, end)
+        self.parties = [str(key[1]) for key, _ in loaded.records if key[0] in ("party", "holds") and len(key) > 1]
+        node = start(settings, loaded, MessageLog(self.store.first, self.store.next, self.store.read), now)
         self.quarantined = [*loaded.quarantined, *node.quarantined]
-        self.put_aside = loaded.put_aside + len(self.quarantined)
+        self.quarantine = loaded.quarantine
         self.merged = loaded.merged
         return node
 

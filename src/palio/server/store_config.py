@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from palio.model import Mode
+from palio.node.keys import KeyLimits
 from palio.node.logs import LogSettings, Retention
 from palio.node.party_log import Keep
 from palio.store import StoreSettings
@@ -28,7 +29,7 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     most_bytes: _Amount = 0
     """With more in it, publications are refused; 0: as much as the disk has."""
     reserve_bytes: _Amount = 64 << 20
-    """With less free on the disk, too."""
+    """With less free on the disk, too. Room within the store's file that is free again counts as free."""
     waiting_bytes: _Count = 64 << 20
     """Bytes that wait for the disk, with what waits for them, before nothing more is read from publishers."""
     keep_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -41,8 +42,12 @@ class StoreTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """Dead letters of one party; with more the oldest are forgotten, and counted."""
     letters_bytes: _Count = 16 << 20
     """The same by their bytes; the last one is kept in any case."""
-    keys: _Count = 1_000_000
-    """Keys of publications that are known; with more the oldest are forgotten."""
+    keys: _Count = 100_000
+    """Keys of one party's publications that are known; with more its oldest are forgotten, and counted."""
+    keys_bytes: _Count = 16 << 20
+    """The same by their bytes, 128 more for each; the newest one is kept in any case."""
+    all_keys_bytes: _Count = 256 << 20
+    """Of all parties: with more, the oldest of the party whose keys have most bytes are forgotten, and counted."""
     key_seconds: _Seconds = 3_600.0
     """And for how long: within that time a publication with the same key counts once."""
 
@@ -103,8 +108,7 @@ def log_settings(store: StoreTable, durable: Durable, *, everything: bool) -> Lo
         retention,
         letters=store.letters,
         letters_bytes=store.letters_bytes,
-        keys=store.keys,
-        key_age=round(store.key_seconds * 1e6),
+        keys=KeyLimits(store.keys, store.keys_bytes, store.all_keys_bytes, round(store.key_seconds * 1e6)),
         everything=everything,
     )
 

@@ -53,7 +53,7 @@ class Blocks:
             rest: list[Input] = []
             for output in node.handle(given, now):
                 if isinstance(output, Rest):
-                    rest.append(output.block)
+                    rest.append(output.given)
                 else:
                     yield from self._apart(output)
             if not rest:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, MutableSequence
+from collections.abc import Callable, Iterable, Iterator, MutableSequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from palio.node.ports import (
     Persisted,
     Position,
     Reply,
+    Rest,
     Send,
 )
 from palio.node.records import encode_key, encode_value
@@ -119,7 +120,8 @@ class Cluster:
         """The frames that were refused."""
         self.messages = 0
         self.quarantined: list[str] = []
-        """Records that servers have put aside when they started. What servers write themselves always fits."""
+        """Records that servers have put aside when they started. What servers write themselves always fits, unless
+        some of it was damaged."""
         self.moment = 0
         """How many things have happened to servers and parties, for the record."""
         self._highest: dict[tuple[str, object], int] = {}
@@ -132,7 +134,9 @@ class Cluster:
             self.nodes[server] = self.make_node(settings, *found_on(disk, settings, self.time(server)))
         else:
             self.nodes[server] = self.make_node(settings)
-        self.quarantined += [f"{server} puts aside {key}: {reason}" for key, reason in self.nodes[server].quarantined]
+        if server not in self.disks or not self.disks[server].is_other:
+            aside = self.nodes[server].quarantined
+            self.quarantined += [f"{server} puts aside {each.key}: {each.reason}" for each in aside]
         self.give(server, inputs)
 
     def time(self, server: str) -> int:
@@ -160,7 +164,7 @@ class Cluster:
     def give(self, server: str, inputs: Iterable[Input]) -> None:
         """A server takes input now."""
         node = self.nodes[server]
-        for output in node.handle(inputs, self.scheduler.now):
+        for output in handled(node, inputs, self.scheduler.now):
             self._take(server, output)
         self._plan(server, node)
 
@@ -348,6 +352,21 @@ class Cluster:
         """Let everything come to rest; false if it does not after so many events."""
         self.scheduler.run(most=most, is_void=self._is_void)
         return not len(self.scheduler)
+
+
+def handled(node: Node, inputs: Iterable[Input], now: int) -> Iterator[Output]:
+    """What a node says to inputs, over as many turns as it needs for them."""
+    given: Iterable[Input] = inputs
+    while True:
+        rests: list[Input] = []
+        for output in node.handle(given, now):
+            if isinstance(output, Rest):
+                rests.append(output.given)
+            else:
+                yield output
+        if not rests:
+            return
+        given = rests
 
 
 def as_records(output: Persist) -> tuple[Record, ...]:

@@ -15,6 +15,7 @@ from palio.node.party_log import PartyLog
 from palio.node.ports import Output, Persist
 from palio.node.waves import Waves
 from palio.routing.messages import Control
+from palio.routing.router import Holdings
 from palio.sim.bugs import TREES, Bugs
 
 BUGS = Bugs()
@@ -38,10 +39,10 @@ def _acknowledged_before_persisted(right: _Right) -> _Right:
     return hold
 
 
-@BUGS.plant(Keeping, "party", _ALL, _CRASHES)
+@BUGS.plant(Holdings, "take", _ALL, _CRASHES)
 def _parties_not_kept(_right: _Right) -> _Right:
     """What parties hold is not written."""
-    return lambda _keeping, _node, _name: None
+    return lambda _holdings: []
 
 
 @BUGS.plant(Keeping, "held", TREES, _CRASHES)

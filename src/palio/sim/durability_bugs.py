@@ -7,16 +7,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from palio.model import Mode
-from palio.node import entries, keeping, reading
+from palio.node import entries, keeping, leases, reading
 from palio.node.acceptances import Acceptances
 from palio.node.entries import Entry
 from palio.node.keys import Keys
+from palio.node.leases import RunningTime
 from palio.node.logs import Logs
 from palio.node.node import Node
 from palio.node.party_log import Letter, PartyLog
 from palio.node.ports import Acknowledged, Output
 from palio.node.publications import Publications
 from palio.node.reading import Reading
+from palio.node.salvage import Unlinked
 from palio.sim.bugs import Bugs
 from palio.sim.readers import Readers
 
@@ -191,7 +193,7 @@ def _begins_one_too_late(right: _Right) -> _Right:
     return begin_reading
 
 
-@BUGS.plant(Reading, "replay", _ALL)
+@BUGS.plant(Reading, "replay", ("ce",), ("slow",))
 def _passes_over_what_was_not_sent(right: _Right) -> _Right:
     """Who wants something once more gets nothing of what waits before it."""
 
@@ -279,10 +281,16 @@ def _damage_not_counted(right: _Right) -> _Right:
     return pass_over
 
 
-@BUGS.plant(reading, "_lease_end", _ALL)
+@BUGS.plant(leases, "_lease_end", _ALL)
 def _leases_end_too_early(right: _Right) -> _Right:
     """Who stays away for half of its lease loses its log."""
     return lambda log, away: (away + right(log, away)) // 2
+
+
+@BUGS.plant(RunningTime, "resume", _ALL, _CRASHES)
+def _leases_count_by_the_wall_clock(right: _Right) -> _Right:
+    """Leases go on while a server is down, and follow its clock when that is put forward."""
+    return lambda running, _written, now: right(running, now, now)
 
 
 # -- entries -----------------------------------------------------------------------------------------------------------
@@ -339,8 +347,9 @@ def _rejected_before_it_is_written(_right: _Right) -> _Right:
 def _links_survive_damage(right: _Right) -> _Right:
     """A server that has lost data goes on with what it had agreed with its neighbours."""
 
-    def salvaged(known: Mapping[Any, Any], life: int) -> dict[Any, Any]:
-        return {**known, **right(known, life)}
+    def salvaged(known: Mapping[Any, Any], life: int) -> Unlinked:
+        left: Unlinked = right(known, life)
+        return left._replace(records={**known, **left.records})
 
     return salvaged
 
@@ -349,8 +358,10 @@ def _links_survive_damage(right: _Right) -> _Right:
 def _same_log_after_damage(right: _Right) -> _Right:
     """Logs keep their identities when data was lost, so that a number may mean two things."""
 
-    def salvaged(known: Mapping[Any, Any], life: int) -> dict[Any, Any]:
-        return {**right(known, life), **{key: value for key, value in known.items() if key[0] == "mail"}}
+    def salvaged(known: Mapping[Any, Any], life: int) -> Unlinked:
+        left: Unlinked = right(known, life)
+        same = {key: value for key, value in known.items() if key[0] == "mail"}
+        return left._replace(records={**left.records, **same})
 
     return salvaged
 

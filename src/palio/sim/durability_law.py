@@ -38,7 +38,8 @@ class DurabilityLaw:
         What is in a log is judged by that.
         """
         server = self._player.parties[party].server
-        if publication.expires is not None and publication.expires <= date_of(self._player.cluster.time(server)):
+        latest = max(self._player.cluster.time(each) for each in self._durable.books)  # one on the way may be ahead
+        if publication.expires is not None and publication.expires <= date_of(latest):
             return True
         items = [
             each for (who, _), known in self._durable.books[server].items.items() if who == party for each in known

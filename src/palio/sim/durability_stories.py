@@ -8,6 +8,7 @@ from typing import get_args
 import msgspec
 
 from palio.model import Mode
+from palio.node.keys import KeyLimits
 from palio.node.logs import LogSettings, Retention
 from palio.node.party_log import Keep, MarkSettings
 from palio.sim.doom import Effect
@@ -40,7 +41,7 @@ def _settings(random: Random, aside: Random) -> LogSettings:
         flight_bytes=random.choice([200, 4 << 20]),
         letters=random.choice([2, 1_000]),
         letters_bytes=aside.choice([200, 16 << 20]),
-        key_age=random.choice([1_500, 10**9]),
+        keys=KeyLimits(age=random.choice([1_500, 10**9])),
         marks=MarkSettings(random.choice([1, 3, 4_096]), random.choice([300, 1 << 20]), random.choice([1, 5, 1_024])),
         sweep=random.choice([1, 4, 16]),
     )
@@ -76,6 +77,8 @@ class _DurabilityStory(_Story):
         self.keeps = {party: _keep(random) for _, party in durable}
         self.where = {party: server for server, party in durable}
         self.published: list[Step] = []
+        self.ahead: dict[str, int] = {}
+        """How far the clocks of servers are ahead."""
         self.copied: list[str] = []
         """Servers whose disks were copied."""
         for server, party in names if any(each in ("aa", "ga") for each in self.architecture.split("+")) else ():
@@ -85,6 +88,8 @@ class _DurabilityStory(_Story):
                 self.attach(party)
                 self.step("subscribe", text=filter_text(random), server=self.where[party], party=party)
         settings = _settings(random, self.aside())
+        if self.faults not in ("none", "slow"):  # where servers die, they write often how long they have run
+            settings = msgspec.structs.replace(settings, running_step=self.aside().choice([50, settings.running_step]))
         return msgspec.structs.replace(super().tell(operations), durable=True, logs=settings)
 
     def party(self) -> None:
@@ -152,11 +157,19 @@ class _DurabilityStory(_Story):
         """Times are promised by the clocks of servers, so these go right; a server is slow instead."""
         self.step("slow", server=server, time=self.random.choice([0, 5, 30]))
 
+    def restart(self, server: str) -> None:
+        """A server comes back, perhaps with a clock that was put forward meanwhile: that ends no lease."""
+        aside = self.aside()
+        if aside.random() < 0.4:
+            self.ahead[server] = self.ahead.get(server, 0) + aside.choice([1_000, 10**5, 2 * 10**7])
+            self.steps.append(Step(0, "clock", server, time=self.ahead[server]))
+        self.step("restart", server=server)
+
     def crash(self) -> None:
         """A process or a machine dies; or the disk with it."""
         alive = [name for name in self.servers if name not in self.dead]
         if self.dead and self.random.random() < 0.6:
-            self.step("restart", server=self.dead.pop(0))
+            self.restart(self.dead.pop(0))
         elif alive:
             server = self.random.choice(alive)
             self.dead.append(server)
@@ -168,7 +181,7 @@ class _DurabilityStory(_Story):
         server = random.choice(self.servers)
         draw = random.random()
         if self.dead and draw < 0.25:
-            self.step("restart", server=self.dead.pop(0))
+            self.restart(self.dead.pop(0))
         elif draw < 0.4:
             self.step(random.choice(["full", "scarce", "room"]), server=server)
         elif draw < 0.5:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from palio.node.neighbours import Neighbours
+from palio.node.node import Node
 from palio.routing.architectures import Hierarchical
 from palio.routing.border import Border, _Way
 from palio.routing.general import General
@@ -101,3 +103,15 @@ def _cancellations_stop_at_the_border(right: _Right) -> _Right:
         return [each for each in found if isinstance(each, Subscribe)]
 
     return take_in
+
+
+@BUGS.plant(Neighbours, "restore", _ALL, ("crashes",))
+def _gateway_always_was_as_it_is(right: _Right) -> _Right:
+    """A server that comes back with other filters at a gateway takes it that neighbours were told by these."""
+    return lambda neighbours, up, _gateway=None: right(neighbours, up)
+
+
+@BUGS.plant(Node, "take_over_gateways", _ALL, ("crashes",))
+def _gateway_stays_as_it_was(_right: _Right) -> _Right:
+    """A server that comes back with other filters at a gateway goes on with those of before."""
+    return lambda _node: None

@@ -116,7 +116,9 @@ class _Story:
             self.operate()
         self.step("settle")
         durable = self.random.random() < _DURABLE.get(self.faults, 0.1)
-        return History(self.architecture, self.seed, tuple(self.servers), tuple(self.steps), durable)
+        servers, steps = tuple(self.servers), tuple(self.steps)
+        is_changing = durable and "+" in self.architecture and self.seed % 2 == 0
+        return History(self.architecture, self.seed, servers, steps, durable, reconfigured=is_changing)
 
     def step(self, do: str, **what: object) -> None:
         wait = self.random.choice([0, 0, 5, 30, 200])

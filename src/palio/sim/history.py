@@ -166,6 +166,8 @@ class History(msgspec.Struct, frozen=True):
     logs: LogSettings | None = None
     """How servers keep what is for durable parties, which are those that attach as such. By default that follows from
     the seed; then all parties of durable servers are durable, and acknowledge by themselves."""
+    reconfigured: bool = False
+    """Whether gateways have other filters after each start of their server."""
     limits: dict[str, ServerLimits] = {}
     """Of each server, if they differ."""
 

@@ -34,9 +34,9 @@ def are_joined(architecture: str, server: str, peer: str) -> bool:
     return "+" in architecture and server[0] != peer[0]
 
 
-def gateway(architecture: str, seed: int, server: str, peer: str) -> Gateway:
-    """What passes a gateway at one of its ends, by the seed of the history."""
-    random = Random(f"{seed} {server} {peer} gateway")
+def gateway(architecture: str, seed: int, server: str, peer: str, start: int = 0) -> Gateway:
+    """What passes a gateway at one of its ends, by the seed of the history, and by the starts that count."""
+    random = Random(f"{seed} {server} {peer} gateway {start}" if start else f"{seed} {server} {peer} gateway")
     advertises = architecture_of(architecture, server) in ("aa", "ga")
     is_told = architecture_of(architecture, peer) in ("aa", "ga")
     offers = (OFFER,) if advertises and not is_told else ()

@@ -31,6 +31,10 @@ class Book:
         self.problems: list[str] = []
         self.turn = 0
         """How many turns there were."""
+        self._ran = 0
+        """For how long the server ran before it started last, by its clocks."""
+        self._began = self._latest = 0
+        """The times of this start, and of the last turn."""
         self.written: set[int] = set()
         """The turns that had something to write."""
         self.logs: dict[str, LogFacts] = {}
@@ -81,7 +85,7 @@ class Book:
 
     def is_new_key(self, party: str, key: str, now: int) -> bool:
         """Whether a publication counts; if so, its key is known from now on."""
-        self.keys = {known: since for known, since in self.keys.items() if since > now - self.settings.key_age}
+        self.keys = {known: since for known, since in self.keys.items() if since > now - self.settings.keys.age}
         if (party, key) in self.keys:
             return False
         self.keys[party, key] = now
@@ -92,6 +96,7 @@ class Book:
     def note(self, inputs: tuple[Input, ...], persist: Persist | None, now: int) -> None:
         """A server has taken some inputs together, and writes something, or nothing."""
         self.turn += 1
+        self._latest = max(self._latest, now)
         self._look_at_wishes(inputs)
         if persist is None:
             return
@@ -177,8 +182,16 @@ class Book:
                        for each in inputs)  # fmt: skip
         if facts is None or has_left:
             return
-        if facts.away is None or facts.away + facts.keep.lease > now:
-            self._problem(f"the log of {party} ends at {now}; it is away since {facts.away}, may be {facts.keep.lease}")
+        running = self._running(now)
+        if facts.away is None or facts.away + facts.keep.lease > running:
+            self._problem(
+                f"the log of {party} ends when the server has run for {running}; the party is away since {facts.away}, "
+                f"with a lease of {facts.keep.lease}"
+            )
+
+    def _running(self, now: int) -> int:
+        """For how long the server has run, over all its starts."""
+        return self._ran + now - self._began
 
     def _note_entries(self, persist: Persist) -> dict[str, list[Item]]:
         """Deliveries are numbered densely, and each is in one entry."""
@@ -217,7 +230,7 @@ class Book:
                 case Attach(who, keep, name) if who == party and keep is not None:
                     reading, reader, away = name, name, None
                 case Detach(who, name) if who == party and name == reading:
-                    reading, away = None, now
+                    reading, away = None, self._running(now)
                 case Acknowledge(who, number, name) if who == party and number < facts.length and name == reader:
                     acknowledged = max(acknowledged, number + 1)
         return msgspec.structs.replace(facts, reading=reading, reader=reader, away=away, acknowledged=acknowledged)
@@ -367,8 +380,10 @@ class Book:
             self.items = {log: known for log, known in self.items.items() if self._born[log] <= turn}
         state = self._states.get(turn, State({}, {}, 0, 0))
         self.logs, self.keys, self.first, self.next = dict(state.logs), dict(state.keys), state.first, state.next
+        self._ran += self._latest - self._began
+        self._began = self._latest = now
         for party, facts in self.logs.items():
-            away = now if facts.away is None else min(facts.away, now)
+            away = self._ran if facts.away is None else facts.away
             self.logs[party] = msgspec.structs.replace(facts, reading=None, reader=None, away=away)
         self.entries = {position: known for position, known in self.entries.items() if position < self.next}
         self._sweeps = {position: time for position, time in self._sweeps.items() if position <= self.next}

@@ -22,7 +22,7 @@ from palio.node.spreading import Spreading
 from palio.node.waves import Asked, Passed, Waves
 from palio.routing import messages
 from palio.routing.membership import Membership
-from palio.routing.messages import Members, Message
+from palio.routing.messages import Members, Message, Stamp
 from palio.sim.bugs import TREES, Bugs
 
 BUGS = Bugs()
@@ -179,6 +179,17 @@ def _wish_dropped_with_the_link(right: _Right) -> _Right:
 # -- who is in the tree ------------------------------------------------------------------------------------------------
 
 
+@BUGS.plant(Membership, "next_stamp", ("as", "nf"), ("races",))
+def _stamps_given_again(right: _Right) -> _Right:
+    """A server gives the same stamp to all sessions that it opens, of the same link and of others."""
+
+    def next_stamp(membership: Membership) -> Stamp:
+        _, server, incarnation = right(membership)
+        return (1, server, incarnation)
+
+    return next_stamp
+
+
 @BUGS.plant(Membership, "check", ("as", "aa", "nf"), ("links",))
 def _cycle_not_refused(_right: _Right) -> _Right:
     """A link that would close a cycle is not refused."""
@@ -309,10 +320,10 @@ def _notifications_in_a_batch_reversed(right: _Right) -> _Right:
     return received
 
 
-@BUGS.plant(Requests, "_leave", _ALL)
+@BUGS.plant(Requests, "_undoing", _ALL)
 def _left_and_still_here(_right: _Right) -> _Right:
     """A party that goes leaves behind all that it holds."""
-    return lambda _requests, _party: None
+    return lambda _requests, _party: []
 
 
 @BUGS.plant(Requests, "_unsubscribe", _ALL)

@@ -53,7 +53,7 @@ class LogFacts(msgspec.Struct, frozen=True):
     reader: int | None = None
     """The last connection, whether it is there or not."""
     away: int | None = None
-    """Since when nobody reads."""
+    """Since when nobody reads, in the running time of the server."""
 
 
 class State(NamedTuple):

@@ -14,7 +14,7 @@ from palio.sim.delegation_law import judge_delegation
 from palio.sim.deliveries_law import DeliveriesLaw
 from palio.sim.durability_law import DurabilityLaw
 from palio.sim.generate import GRAPHS
-from palio.sim.hybrid import HybridWorld, are_joined, gateway
+from palio.sim.hybrid import HybridWorld
 from palio.sim.limits_law import LimitedWorld
 from palio.sim.merging_law import MergingLaw
 from palio.sim.outlooks_law import judge_outlooks
@@ -84,10 +84,9 @@ class Oracle:
         if mixed in GRAPHS:
             return GraphWorld(mixed, links, filters, offers, latencies), patterns
         gateways = {
-            (name, peer): gateway(mixed, player.history.seed, name, peer)
+            (name, peer): gateway
             for name in servers
-            for peer in servers
-            if are_joined(mixed, name, peer)
+            for peer, gateway in player.cluster.nodes[name].settings.gateways.items()
         }
         return HybridWorld(mixed, links, filters, offers, latencies, gateways), patterns
 

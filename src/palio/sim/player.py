@@ -41,6 +41,9 @@ _PACES = ((64, 256), (1, 1), (2, 4))
 _ROOMS = (1_000, 1_000, 2)
 """Messages that wait for a neighbour before others are held back, by seed."""
 
+_COMPARISONS = (1, 20, 4_096)
+"""Comparisons of filters in one turn, by seed: where there are few, requests take several turns."""
+
 _Key = tuple[str, int]
 """A request: who has asked, and its number."""
 
@@ -83,6 +86,8 @@ class Player:
         """What was found wrong on the way."""
         self.operations = 0
         self._lives: dict[str, int] = {}
+        self._starts: dict[str, int] = {}
+        """How often each server was started again."""
         self._published: dict[str, int] = {}
         """How many publications each server has taken, in its incarnation."""
         self._wishes: dict[str, dict[str, Role]] = {server: {} for server in history.servers}
@@ -142,6 +147,7 @@ class Player:
         if self.durable is not None and self.durable.is_other(server):
             self._lives[server] += 1
         self._lives.setdefault(server, 0)
+        self._starts[server] = self._starts.get(server, -1) + 1
         frame, window = Random(f"{self.history.seed} pace").choice(_PACES)
         full = Random(f"{self.history.seed} room").choice(_ROOMS)
         links = LinkSettings(retransmit=100, most_patience=800, acknowledge=10, frame=frame, window=window, full=full)
@@ -154,6 +160,7 @@ class Player:
             durable=history.durable,
             log=self._log_settings(),
             reserve=self._reserve(),
+            comparisons=self._comparisons(),
             window=history.window,
             delegation=history.delegation,
             telling=history.telling,
@@ -188,6 +195,20 @@ class Player:
             keep, recent_bytes=random.choice((0, 500, 1 << 20)), marks=marks, sweep=random.choice((1, 4, 256))
         )
 
+    def _comparisons(self) -> int:
+        """How many comparisons of filters a turn makes.
+
+        Where several inputs come to a server together, a request that takes several turns is done after what came
+        behind it; the law for deliveries takes them to be done in their order. Histories of durable parties are about
+        turns and what is written in each.
+        """
+        are_together = any(step.do in ("pause", "slow") for step in self.history.steps)
+        return (
+            _COMPARISONS[-1]
+            if are_together or self.history.logs is not None
+            else Random(f"{self.history.seed} comparisons").choice(_COMPARISONS)
+        )
+
     def _reserve(self) -> int:
         """Where there are patterns all that reaches a server has to be written, because the law for them is computed
         from that.
@@ -204,7 +225,8 @@ class Player:
     def _gateways(self, server: str) -> dict[str, Gateway]:
         mixed, seed = self.history.architecture, self.history.seed
         others = [other for other in self.history.servers if are_joined(mixed, server, other)]
-        return {other: gateway(mixed, seed, server, other) for other in others}
+        start = self._starts[server] if self.history.reconfigured else 0
+        return {other: gateway(mixed, seed, server, other, start) for other in others}
 
     def _crash(self, step: Step) -> None:
         if step.server not in self.cluster.nodes:
@@ -258,6 +280,7 @@ class Player:
         if self.history.durable:
             self._reconcile(server, is_other=is_other)
         self.epoch.is_disturbed |= is_other or not self.history.durable
+        self.epoch.is_disturbed |= self.history.reconfigured and bool(node.settings.gateways)
         if self.durable is not None:
             self.durable.started(server, is_other=is_other)
         known = {*node.links.wishes, *node.links.peers}

@@ -39,7 +39,9 @@ def write(history: History, folder: Path, name: str) -> Path:
     """Write a history to a file of a folder, which is made if it is not there."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"
-    path.write_bytes(history.to_json() + b"\n")
+    path.unlink(missing_ok=True)
+    with path.open("xb") as file:  # never what a link points to
+        file.write(history.to_json() + b"\n")
     return path
 
 

@@ -14,7 +14,7 @@ from palio.node.node import Node, NodeSettings
 from palio.node.ports import DeliverBlock, Fault, Fetched, FromPeer, Input, Lost, Output, Persisted, Room
 from palio.sim.blocks import Blocks, one_by_one
 from palio.sim.clock import Clock
-from palio.sim.cluster import Cluster
+from palio.sim.cluster import Cluster, handled
 from palio.sim.doom import Doom, Effect
 from palio.sim.history import Step
 from palio.sim.logged import Entry, InjectedError, LoggedNode
@@ -103,7 +103,7 @@ class TroubledCluster(Cluster):
             blocks = self._blocks.setdefault(server, Blocks(self.options, self.promised))
             said: Iterable[Output] = blocks.handle(node, inputs, now)
         else:
-            said = node.handle(inputs, now)
+            said = handled(node, inputs, now)
         outputs: list[Output] = []
         for each in said:
             outputs += one_by_one(each) if isinstance(each, DeliverBlock) else (each,)

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import time
 from pathlib import Path
 
@@ -58,7 +59,7 @@ class Lock:
     def __init__(self, path: Path) -> None:
         self._path = beside(path, ".lock")
         try:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = _open_own(self._path)
         except OSError as error:
             raise path_error(path, error) from error
         try:
@@ -78,6 +79,22 @@ class Lock:
     def release(self) -> None:
         """Let others open it."""
         os.close(self._file)
+
+
+def _open_own(path: Path) -> int:
+    """A small file of ours, made if it is not there: never what a link of that name points to, nor a pipe."""
+    # opening a pipe would block without O_NONBLOCK
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        file = os.open(path, flags, 0o600)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StorePathError(f"{path} is a link; remove it, and see who has made it") from error
+        raise
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise StorePathError(f"{path} is no plain file; remove it, and see who has made it")
+    return file
 
 
 def path_error(path: Path, error: OSError) -> StoreError:
@@ -153,7 +170,8 @@ def write_whole(path: Path, data: bytes) -> None:
 
 def write_new(path: Path, data: bytes) -> None:
     """Write a small file, safely; not under a name that counts."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    remove(path)  # what lies there was not finished; or somebody has put a link there
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         os.write(file, data)
         os.fsync(file)

@@ -42,7 +42,8 @@ class StoreSettings:
     most_bytes: int = 0
     """How much the store may hold before :meth:`Store.has_room` says no; zero: as much as the disk has."""
     reserve_bytes: int = 64 * _MIB
-    """With less than this free on the disk it says no, too: enough for trims and state to be written all the same."""
+    """With less than this free on the disk and in the store's file together it says no, too: enough for trims and state
+    to be written all the same."""
 
     def __post_init__(self) -> None:
         for name in ("most_bytes", "reserve_bytes"):

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from palio.node.journal import Record
-from palio.node.keeping import tail_from
-from palio.node.loading import Quarantined, load
-from palio.node.node import Node
+from palio.node.loading import load
+from palio.node.quarantine import Quarantined
 from palio.node.settings import NodeSettings
+from palio.node.shapes import problem
+from palio.node.starting import MessageLog, start
+from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
 from palio.routing.router import Role
 from palio.store import reading
 from palio.store.schema import Meta
-
-_TAIL_BYTES = 1 << 30
 
 
 class State(NamedTuple):
@@ -38,29 +38,35 @@ class State(NamedTuple):
 def check_state(path: Path, meta: Meta) -> State:
     """Load the records of a store, to which a server may be writing.
 
-    The architecture is not part of a store: it is taken for one in which the links and filters that are there can be.
+    Architecture and gateways are those with which the records were written.
     """
     loaded = load(reading.records(path))
-    settings = _settings(meta, loaded.records)
-    begin = max(tail_from(loaded.records, meta.incarnation, meta.next), meta.first)
+    before = loaded.quarantine.count - sum(each.is_kept for each in loaded.quarantined)
+    settings = settings_of(meta, loaded.records)
     reader = reading.LogReader(path)
     try:
-        tail = reader.read(begin, meta.next, _TAIL_BYTES) if begin < meta.next else []
+        now = reader.meta()  # a server may have written to the log since
+        node = start(settings, loaded, MessageLog(now.first, now.next, reader.read), 0)
     finally:
         reader.close()
-    node = Node(settings, loaded.records, 0, tail, meta.first, meta.next)
-    return State([*loaded.quarantined, *node.quarantined], loaded.merged, loaded.put_aside)
+    return State([*loaded.quarantined, *node.quarantined], loaded.merged, before)
 
 
-def _settings(meta: Meta, records: Iterable[Record]) -> NodeSettings:
-    architecture, roles = "aa", {}
+def settings_of(meta: Meta, records: Iterable[Record]) -> NodeSettings:
+    """As they were when the records were written. Earlier releases have not written them: then they are guessed."""
+    known, guess = None, "aa"
+    gateways: dict[str, Gateway] = {}
     for key, value in records:
         match key, value:
+            case ("architecture",), str(name) if name in ARCHITECTURES:
+                known = name
             case ("link", str(peer)), (_, str(role), *_):
-                roles[peer] = role
+                if role == Role.GATEWAY.value:
+                    gateways.setdefault(peer, Gateway())
+                elif role in (Role.MASTER.value, Role.CLIENT.value):
+                    guess = "hs"
             case ("account", _), _:
-                architecture = "ga"
-    if {Role.MASTER.value, Role.CLIENT.value} & set(roles.values()):
-        architecture = "hs"
-    gateways = {peer: Gateway() for peer, role in roles.items() if role == Role.GATEWAY.value}
-    return NodeSettings(meta.name, architecture, meta.incarnation, gateways=gateways, durable=True)
+                guess = guess if guess == "hs" else "ga"
+            case ("gateway", str(peer)), (imports, exports, offers) if problem(key, value) is None:
+                gateways[peer] = Gateway(imports, exports, offers)
+    return NodeSettings(meta.name, known or guess, meta.incarnation, gateways=gateways, durable=True)

@@ -179,10 +179,15 @@ class Store:
         found = os.statvfs(self.path.parent)
         return found.f_bavail * found.f_frsize
 
+    @property
+    def reusable(self) -> int:
+        """Bytes of the database that hold nothing any more: new entries go there before the file grows."""
+        return self._free_pages * schema.PAGE_BYTES
+
     def has_room(self) -> bool:
         """Whether something large should be written. Trims and state are written whatever it says."""
         most = self.settings.most_bytes
-        return (not most or self.used < most) and self.free >= self.settings.reserve_bytes
+        return (not most or self.used < most) and self.free + self.reusable >= self.settings.reserve_bytes
 
     # -- reading -----------------------------------------------------------------------------------------------------
 

@@ -77,7 +77,7 @@ class Witness:
 
     def __init__(self, path: Path, testimony: Testimony) -> None:
         replace(path, testimony)
-        self._file = os.open(files.beside(path, ".witness"), os.O_WRONLY | os.O_CLOEXEC)
+        self._file = os.open(files.beside(path, ".witness"), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         self._place = 0
 
     def tell(self, testimony: Testimony) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 
 _SEPARATOR = "\ud800"  # a surrogate: in no valid string, so no match spans two texts
 
@@ -42,6 +43,12 @@ class Needles:
     def any_ends(self, text: str) -> bool:
         """Whether the text ends with one of the strings."""
         return any(text[len(text) - length :] in self._strings for length in self._lengths if length <= len(text))
+
+
+@lru_cache(1024)
+def needles_of(strings: tuple[str, ...]) -> Needles:
+    """The same; a set of strings that is compared with one other is compared with many."""
+    return Needles(strings)
 
 
 def all_inside(needles: Collection[str], texts: Collection[str]) -> bool:

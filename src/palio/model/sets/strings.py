@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from palio.model.sets.cones import cone, essential_prefix, is_finite, of_points, points, settle, split_finite
 from palio.model.sets.intervals import EMPTY, STRING, Bounds, contains, difference, fold, intersection, union
-from palio.model.sets.needles import Needles, all_inside
+from palio.model.sets.needles import all_inside, needles_of
 
 
 class Shape(NamedTuple):
@@ -87,7 +87,7 @@ class StringSet(NamedTuple):
         exceptions = _exceptions(whole, part)
         if exceptions is None:
             return False
-        excluded = Needles(part.no_contains)  # there may be many exceptions, and many strings to look for in each
+        excluded = needles_of(part.no_contains)  # there may be many exceptions, and many strings to look for in each
         part = part._replace(no_contains=())
         return all(self.admits(string) for string in exceptions if not excluded.any_in(string) and part.admits(string))
 
@@ -216,10 +216,10 @@ def _excludes(part: Shape, whole: Shape) -> bool:
     """Whether every negated atom of the whole follows from the part."""
     if not whole.no_suffix and not whole.no_contains:
         return True
-    excluded = Needles(part.no_contains)
+    excluded = needles_of(part.no_contains)
     if not all(map(excluded.any_in, whole.no_contains)):
         return False
-    unended = Needles(part.no_suffix)
+    unended = needles_of(part.no_suffix)
     return all(
         unended.any_ends(text) or _exclude_each_other(part.suffix, text) or excluded.any_in(text)
         for text in whole.no_suffix

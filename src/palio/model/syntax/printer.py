@@ -72,10 +72,7 @@ def _quote(text: str) -> str:
     quoted = json.dumps(text, ensure_ascii=False)
     if quoted.isprintable():
         return quoted
-    return "".join(
-        character if character.isprintable() or ord(character) > 0xFFFF else f"\\u{ord(character):04x}"
-        for character in quoted
-    )
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in quoted)
 
 
 def _byte_text(byte: int) -> str:

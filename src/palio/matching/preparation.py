@@ -1,0 +1,192 @@
+"""Comparisons that are made ahead of a change, in steps, so that the change itself is quick.
+
+To place one filter among many, an order may have to compare it with all of them. A server must not do that in one
+piece, because everybody else waits meanwhile. So the comparisons are made ahead of the change, a few at a time, and
+between two steps anything may happen. They have no effect: only the pairs that were found are kept. The change then
+looks at these pairs, and at the elements that have come since, instead of looking at everything.
+
+A preparation is never needed. Without one, or with one that is of no use any more, a change does all comparisons
+itself and comes to the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from palio.model.advertisement import Advertisement
+from palio.model.filter import Filter
+from palio.model.pattern import Pattern
+
+Element = Filter | Advertisement | Pattern
+E = TypeVar("E", Filter, Advertisement, Pattern)
+T = TypeVar("T")
+"""What an order consists of: elements, or nodes that have one."""
+
+Steps = Iterator[int]
+"""Work that is done piece by piece; each piece says what it has cost, in comparisons of small filters, about."""
+
+ENTERING = 16
+"""To put an element into all indexes costs as much as so many comparisons of it, about."""
+_SMALL = 4
+"""Constraints that are compared at the price of one step."""
+_ENUMERATED = 16
+"""Candidates that an index finds at the price of one step."""
+
+
+def cost_of(element: Element) -> int:
+    """What a comparison costs in which this element is the one that may cover the other."""
+    if isinstance(element, Pattern):
+        return sum(map(cost_of, element.filters))
+    return 1 + len(element.constraints) // _SMALL
+
+
+class Family(Generic[T]):
+    """Elements that are compared ahead of one change: with those that were there, and with each other."""
+
+    __slots__ = ("_log", "_news", "_seen", "members")
+
+    def __init__(self, members: Mapping[T, None], log: list[T]) -> None:
+        self.members = members
+        """They are candidates for each other as well, because the change itself puts them beside each other."""
+        self._log = log
+        self._seen = len(log)
+        self._news: dict[T, None] = {}
+
+    def news(self) -> Mapping[T, None]:
+        """What has come since the comparisons began, and is no member."""
+        log = self._log
+        if self._seen < len(log):
+            self._news.update(dict.fromkeys(each for each in log[self._seen :] if each not in self.members))
+            self._seen = len(log)
+        return self._news
+
+
+class Relatives(Generic[T]):
+    """What was found for one element."""
+
+    __slots__ = ("_family", "covered", "covering", "is_complete")
+
+    def __init__(self, family: Family[T]) -> None:
+        self._family = family
+        self.covering: dict[T, None] = {}
+        self.covered: dict[T, None] = {}
+        self.is_complete = False
+
+    def may_cover(self) -> Iterator[tuple[T, bool]]:
+        """All that may cover the element, and whether it is known to."""
+        return self._with_news(self.covering)
+
+    def may_be_covered(self) -> Iterator[tuple[T, bool]]:
+        """All that the element may cover, and whether it is known to."""
+        return self._with_news(self.covered)
+
+    def _with_news(self, known: Mapping[T, None]) -> Iterator[tuple[T, bool]]:
+        for each in known:
+            yield each, True
+        for each in self._family.news():
+            if each not in known:
+                yield each, False
+
+
+class Preparation:
+    """All comparisons that are made ahead of one operation, in whatever orders it will change."""
+
+    __slots__ = ("_items", "_logs", "_relatives")
+
+    def __init__(self) -> None:
+        self._items: dict[tuple[object, Element], object] = {}
+        """By order: what will stand for an element there."""
+        self._logs: dict[object, list[object]] = {}
+        """By order: what has come there since this preparation began to look at it."""
+        self._relatives: dict[tuple[object, Element], Relatives[object]] = {}
+
+    def note(self, order: object, item: object) -> None:
+        """Something has come into an order, or has become important there."""
+        log = self._logs.get(order)
+        if log is not None:
+            log.append(item)
+
+    def family(self, order: object, members: Iterable[T] = ()) -> Family[T]:
+        """Elements that will come into an order together."""
+        log: list[T] = self._logs.setdefault(order, [])  # type: ignore[assignment]  # an order has one class of items
+        return Family(dict.fromkeys(members), log)
+
+    def compare(
+        self,
+        order: object,
+        element: Element,
+        family: Family[T],
+        element_of: Callable[[T], Any],
+        candidates: Callable[[], tuple[list[T], list[T]]],
+    ) -> Steps:
+        """Compare an element with all that may cover it, and with all that it may cover, members among them.
+
+        All are of one class.
+        """
+        key = order, element
+        if key in self._relatives:
+            return
+        found: Relatives[T] = Relatives(family)
+        self._relatives[key] = found  # type: ignore[assignment]
+        wide, narrow = candidates()
+        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED
+        for other in wide:
+            its = element_of(other)
+            if its.covers(element):
+                found.covering[other] = None
+            yield cost_of(its)
+        cost = cost_of(element)
+        for other in narrow:
+            its = element_of(other)
+            if element.covers(its):
+                found.covered[other] = None
+            yield cost
+        found.is_complete = True
+
+    def item(self, order: object, element: E, make: Callable[[E], T]) -> T:
+        """What will stand for an element in an order."""
+        found: T = self._items.setdefault((order, element), make(element))  # type: ignore[assignment]
+        return found
+
+    def relatives(self, order: object, element: Element) -> Relatives[T] | None:
+        """What was found for an element, if all comparisons were made."""
+        found = self._relatives.get((order, element))
+        return found if found is not None and found.is_complete else None  # type: ignore[return-value]
+
+
+class Preparations:
+    """The preparations that are under way at one server, and the one whose operation is being done now."""
+
+    def __init__(self) -> None:
+        self._open: dict[Preparation, None] = {}
+        self._current: Preparation | None = None
+
+    def open(self) -> Preparation:
+        """Begin to prepare an operation."""
+        begun = Preparation()
+        self._open[begun] = None
+        return begun
+
+    def close(self, preparation: Preparation) -> None:
+        """An operation is done, or will not be."""
+        self._open.pop(preparation, None)
+        if self._current is preparation:
+            self._current = None
+
+    def use(self, preparation: Preparation | None) -> None:
+        """An operation is done now: it uses what was prepared for it."""
+        self._current = preparation
+
+    def note(self, order: object, item: object) -> None:
+        """Something has come into an order, or has become important there."""
+        for each in self._open:
+            each.note(order, item)
+
+    def item(self, order: object, element: E, make: Callable[[E], T]) -> T:
+        """What stands for an element in an order: as it was compared, if it was."""
+        return make(element) if self._current is None else self._current.item(order, element, make)
+
+    def relatives(self, order: object, element: Element) -> Relatives[T] | None:
+        """What was found ahead for an element that is placed now."""
+        return None if self._current is None else self._current.relatives(order, element)

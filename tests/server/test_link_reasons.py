@@ -1,0 +1,95 @@
+"""A link that is not up has a reason in the status of the server, whichever of the two servers opens it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from palio.server import linking
+from palio.server.server import Server
+from palio.server.status import STATE_REASONS, status
+from tests.server.test_network import kill
+from tests.serving import Raw, configured, run, serving, until
+
+
+def link_of(server: Server, peer: str) -> dict[str, Any]:
+    return next(each for each in status(server)["links"] if each["name"] == peer)
+
+
+async def joined(milan: Server) -> Server:
+    """A server that dials another one, and has a link to it."""
+    rome = Server(configured("rome", peers=[{"name": "milan", "url": f"palio://127.0.0.1:{milan.port}"}]))
+    await rome.start()
+    await until(lambda: "rome" in milan.driver.node.links.peers)
+    await until(lambda: link_of(milan, "rome")["state"] == link_of(rome, "milan")["state"] == "up")
+    assert link_of(milan, "rome")["reason"] == link_of(rome, "milan")["reason"] == ""
+    return rome
+
+
+def test_the_server_that_accepts_says_that_the_connection_was_lost() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            rome = await joined(milan)
+            await kill(rome)
+            await until(lambda: link_of(milan, "rome")["state"] == "interrupted")
+            await until(lambda: "rome" not in milan.driver.peers)
+            assert link_of(milan, "rome")["reason"] in ("the connection was lost", "stopping: the server stops")
+
+    run(play())
+
+
+def test_the_server_that_accepts_says_that_the_neighbour_was_silent() -> None:
+    async def play() -> None:
+        async with serving(connections={"ping_seconds": 0.1, "drain_seconds": 30.0}) as milan:
+            rome = await joined(milan)
+            rome.driver.peers["milan"]._transport.pause_reading()  # type: ignore[attr-defined]
+            await until(lambda: link_of(milan, "rome")["state"] == "interrupted")
+            assert link_of(milan, "rome")["reason"] == "silent: nothing came for 0.2 seconds"
+            await kill(rome)
+
+    run(play())
+
+
+def test_the_server_that_accepts_says_that_the_operator_of_the_other_one_has_removed_the_link() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            rome = await joined(milan)
+            rome.peers.remove("milan")
+            await until(lambda: link_of(milan, "rome")["state"] == "down")
+            assert link_of(milan, "rome")["reason"] == "the operator of rome has removed the link"
+            await until(lambda: "rome" not in milan.driver.peers)  # the connection ends later, and says less
+            assert link_of(milan, "rome")["reason"] == "the operator of rome has removed the link"
+            rome.peers.configure(rome.config.peers)
+            await until(lambda: link_of(milan, "rome")["state"] == "up")
+            assert link_of(milan, "rome")["reason"] == ""
+            await rome.stop()
+
+    run(play())
+
+
+def test_a_neighbour_that_does_not_ask_for_a_link_is_named_as_such() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            rome = await Raw.connect(milan)
+            await rome.hello("rome", role="server")
+            assert link_of(milan, "rome")["state"] == "down"
+            assert link_of(milan, "rome")["reason"] == STATE_REASONS["silent"]
+            await rome.close()
+
+    run(play())
+
+
+def test_a_link_that_is_added_again_does_not_say_that_it_was_removed() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            url = f"palio://127.0.0.1:{milan.port}"
+            rome = await joined(milan)
+            await kill(milan)
+            await until(lambda: link_of(rome, "milan")["state"] == "interrupted")
+            linking.change(rome, {"action": "remove", "name": "milan"})
+            done = linking.change(rome, {"action": "add", "name": "milan", "url": url})
+            assert (done["is_new"], done["remark"]) == (True, linking._IN_FILE)
+            await until(lambda: "milan" in rome.peers.reasons)
+            assert "removed" not in link_of(rome, "milan")["reason"]
+            await rome.stop()
+
+    run(play())
