@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from palio import Advertisement, Filter, Notification
 from palio.errors import LimitError
@@ -145,4 +146,36 @@ def test_questions_are_kept_and_answered_again_when_a_party_is_back() -> None:
     assert back.handle([ports.Attach("ticker")], 0) == [Outlook("ticker", OFFER, False)]
     (persist,) = back.handle([ask("ticker", ports.Unwatch(OFFER))], 0)
     assert isinstance(persist, Persist)
-    assert dict(persist.records)["watch", "ticker"] is None
+    assert dict(persist.records)["asks", "ticker", OFFER] is None
+
+
+def test_each_question_of_a_party_is_a_record_of_its_own() -> None:
+    """A server wrote all questions of a party again with each new one."""
+    settings = NodeSettings("milan", "ce", durable=True)
+    node = Node(settings)
+    offers = [Advertisement.parse(f"x = {number}") for number in range(3)]
+    kept: dict[Any, Any] = {}
+    for each in offers:
+        (persist,) = node.handle([ask("ticker", ports.Watch(each))], 0)
+        assert isinstance(persist, Persist)
+        written = dict(persist.records)
+        assert [key for key in written if key[0] == "asks"] == [("asks", "ticker", each)]
+        kept.update(written)
+        node.handle([Persisted(persist.token)], 0)
+    back = Node(settings, kept.items())
+    assert back.outlooks.of("ticker") == tuple(offers)
+
+
+def test_questions_that_an_earlier_release_wrote_into_one_record() -> None:
+    settings = NodeSettings("milan", "ce", durable=True)
+    reworded = Advertisement.parse("x > 3; x > 5")
+    kept = [(("life",), 0), (("architecture",), "ce"), (("watch", "ticker"), (OFFER, reworded))]
+    node = Node(settings, kept)
+    assert node.outlooks.of("ticker") == (OFFER, reworded)
+    assert [str(each) for each in node.outlooks.of("ticker")] == [str(OFFER), str(reworded)]
+    (persist,) = node.handle([], 0)
+    assert isinstance(persist, Persist)
+    written = dict(persist.records)
+    assert written["watch", "ticker"] is None
+    assert written["asks", "ticker", reworded.canonical()] == reworded
+    assert Node(settings, [*kept[:2], *written.items()]).outlooks.of("ticker") == (OFFER, reworded)

@@ -217,7 +217,7 @@ def _keys(kept: Iterable[tuple[Any, Any]]) -> set[bytes]:
     plain = [
         (*key[:1], key[1].peer, *key[2:]) if isinstance(key[1], Commission) else key for key in known if len(key) > 1
     ]
-    return {records.encode_key(key) for key in plain if key[0] in ("held", "party", "pattern", "watch")}
+    return {records.encode_key(key) for key in plain if key[0] in ("held", "holds", "pattern", "asks")}
 
 
 def _fresh(pair: Pair) -> Pair:

@@ -82,7 +82,7 @@ def fit(records: Records, misfits: Iterable[Misfit], settings: NodeSettings, now
 
 
 _HARMLESS = frozenset(
-    ("seen", "key", "mail", "owner", "cursor", "end", "mark", "letter", "sweep", "logs", "watch", "pending",
+    ("seen", "key", "mail", "owner", "cursor", "end", "mark", "letter", "sweep", "logs", "watch", "asks", "pending",
      "held back", "life", "architecture", "wish", "last", "ended", "closing", "answer", "link letter", "link letters",
      "running", "ended lease")
 )  # fmt: skip
@@ -342,10 +342,11 @@ class _Fitting:
     def parties(self) -> None:
         """What parties hold, and ask about."""
         self.keep_only(("party", "holds"), lambda key, _: "a party without a name" if key[1] == MONITORS else None)
-        self.keep_only(("holds",), _wording_problem)
-        self.keep_only(("watch",), self._question_problem)
+        self.keep_only(("holds", "asks"), _wording_problem)
+        self.keep_only(("watch",), lambda _, subjects: self._question_problem(subjects))
+        self.keep_only(("asks",), lambda key, _: self._question_problem((key[2],)))
 
-    def _question_problem(self, _key: Key, subjects: Any) -> str | None:
+    def _question_problem(self, subjects: Iterable[Any]) -> str | None:
         router = self._router
         for each in subjects:
             is_known = router.advertisements_spread if isinstance(each, Filter) else router.subscriptions_spread

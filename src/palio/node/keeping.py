@@ -79,9 +79,10 @@ class Keeping:
         self._held: dict[str, dict[Standing, None]] = {}
         """What is on disk of what each neighbour holds."""
 
-    def watches(self, node: Node, name: str) -> None:
-        """What a party wants to know has changed."""
-        self.journal.put(("watch", name), node.outlooks.of(name) or None)
+    def asks(self, node: Node, party: str, subject: Element) -> None:
+        """A party asks about demand or supply, or has stopped asking."""
+        known = subject.canonical()
+        self.journal.put(("asks", party, known), _kept(known, node.outlooks.wording(party, known)))
 
     def heard(self, peer: str, message: Message) -> None:
         """A neighbour has said something that counts from now on; accounts of links are kept in the end."""
@@ -224,14 +225,18 @@ class Keeping:
             self.journal.delete(former)
 
     def _keep_one_by_one(self, node: Node, known: Mapping[tuple[Any, ...], Any]) -> None:
-        """Keep what parties hold as it is now. Of records that do not fit together, some do not count any more.
+        """Keep one record for each element that a party holds, and for each of its questions.
 
-        Earlier releases wrote all that a party holds into one record, which took long where it is much.
+        Earlier releases wrote all that a party holds into one record, and all that it asks about into another. Of
+        records that do not fit together, some do not count any more.
         """
         held = dict(node.router.holdings.take())
         for key in known:
-            if key[0] == "party" or (key[0] == "holds" and held.get((key[1], key[2])) is None):
+            if key[0] in ("party", "watch") or (key[0] == "holds" and held.get((key[1], key[2])) is None):
                 self.journal.delete(key)
+            if key[0] == "watch":
+                for subject in known[key]:
+                    self.asks(node, key[1], subject)
         for (party, element), wording in held.items():
             if wording is not None and ("holds", party, element) not in known:
                 self.journal.put(("holds", party, element), _kept(element, wording))
@@ -278,10 +283,12 @@ class Keeping:
         for key, profile in known.items():
             if key[0] == "party":
                 node.router.put_in(key[1], profile)
-        for key, subjects in known.items():
+        for key, value in known.items():
             if key[0] == "watch":
-                for subject in subjects:
+                for subject in value:
                     node.outlooks.add(key[1], subject)
+            elif key[0] == "asks":
+                node.outlooks.add(key[1], key[2] if value is True else value)
 
 
 def _kept(

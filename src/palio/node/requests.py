@@ -155,7 +155,7 @@ class Requests:
         else:
             outlooks.remove(party, operation.subject)
         if self._keeping:
-            self._keeping.watches(self._node, party)
+            self._keeping.asks(self._node, party, operation.subject)
 
     def _undoing(self, party: str) -> list[ports.Operation]:
         """What a party would have to ask for to be rid of all that it holds."""

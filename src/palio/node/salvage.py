@@ -21,8 +21,8 @@ Key = tuple[Any, ...]
 Records = dict[Key, Any]
 
 _OWN = (
-    *("party", "holds", "watch", "logs", "mail", "owner", "cursor", "end", "mark", "sweep", "letter", "key", "wish"),
-    *("link letter", "link letters", "architecture", "running", "ended lease"),
+    *("party", "holds", "watch", "asks", "logs", "mail", "owner", "cursor", "end", "mark", "sweep", "letter", "key"),
+    *("wish", "link letter", "link letters", "architecture", "running", "ended lease"),
 )
 """Kinds of records that count though data was lost."""
 

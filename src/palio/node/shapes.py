@@ -42,6 +42,7 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "party": ((str,), Profile),
     "holds": ((str, Filter | Advertisement), bool | Filter | Advertisement),
     "watch": ((str,), tuple[Filter | Advertisement, ...]),
+    "asks": ((str, Filter | Advertisement), bool | Filter | Advertisement),
     "held": ((str, _Standing), bool),
     "told": ((str, _Standing), _Merged),
     "compressed": ((str, _Standing), _Merged),

@@ -239,6 +239,10 @@ class Outlooks:
         """What a party asks about, in its own words."""
         return tuple(self._asked.get(party, {}).values())
 
+    def wording(self, party: str, known: Subject) -> Subject | None:
+        """The words in which a party asks about a subject that is in canonical form, if it does."""
+        return self._asked.get(party, {}).get(known)
+
     def add(self, party: str, subject: Subject) -> None:
         """A party wants to know, from now on, whether its publications, or its subscriptions, are of use."""
         router = self._router
