@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from palio.cli.main import palio
+from palio.cli.net import _store_problems
 from palio.cli.top import rates
 from palio.client.sync import connect_sync
 from tests.cli.test_party import Served, invoke, served
@@ -155,3 +156,14 @@ def test_a_notification_that_nobody_knows(served: Served) -> None:
     assert "'milan' is no id of a notification" in refused.output
     for arguments in ([], ["milan/1/1", "--last-of", "eva"]):
         assert invoke(served, "net", "explain", *arguments).exit_code == 2
+
+
+def test_the_status_names_what_is_wrong_with_a_store() -> None:
+    store = {"is_full": True, "damage": ["an entry"], "quarantined": 2, "archive_problem": "no room"}
+    assert list(_store_problems(store)) == [
+        "the store has no room, and publications are refused",
+        "damage was found in the store (1): palio store show",
+        "2 records of the store are in quarantine: palio store quarantine",
+        "the archiver cannot write: no room",
+    ]
+    assert not list(_store_problems({"is_full": False, "damage": [], "quarantined": 0, "archive_problem": ""}))

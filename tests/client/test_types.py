@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
+import ssl
 import subprocess
 import sys
 from pathlib import Path
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
+import palio
 from palio.client import Client, ConnectOptions, DurableClient, Options
 from palio.client.sync import SyncClient, SyncDurableClient
+from palio.errors import CallerError
 
 ROOT = Path(__file__).parents[2]
 
@@ -119,6 +122,50 @@ def test_documented_options_are_those_of_the_client() -> None:
     documented = dict(re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, re.MULTILINE))
     defaults = dict(zip(Options.__struct_fields__, Options.__struct_defaults__, strict=True))
     assert documented == {name: repr(default) for name, default in defaults.items()}
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "an unknown option": {"nmae": "eva"},
+    "`name` that is empty or too long": {"name": ""},
+    "`name` or `token` that is no string": {"token": None},
+    "`ssl` with a `palio://` address": {"ssl": ssl.create_default_context()},
+    "a time, or `max_outstanding`, of 0 or less": {"connect_timeout": 0},
+    "a time that is no number": {"connect_timeout": "5"},
+    "a negative or broken `max_attempts`": {"max_attempts": -1},
+    "`durable` without `name`": {"durable": True},
+    "`durable` of another type": {"name": "eva", "durable": 3},
+    "an unknown `mode`": {"mode": "fast"},
+    "`retry` or `observe` of another type": {"retry": "yes"},
+    "`observe` with `durable`": {"name": "eva", "observe": True, "durable": True},
+}
+
+
+def test_documented_errors_of_options_are_those_of_the_client() -> None:
+    text = (ROOT / "docs/client.md").read_text().partition("| wrong | error |\n|---|---|\n")[2].partition("\n\n")[0]
+    documented = dict(re.findall(r"^\| (.+?) \| `(.+)` \|$", text, re.MULTILINE))
+    assert documented.keys() == WRONG.keys()
+    connect: Any = palio.connect
+    for case, options in WRONG.items():
+        with pytest.raises(CallerError) as raised:
+            connect("palio://127.0.0.1:7400", **options)
+        assert str(raised.value).startswith(documented[case].removesuffix("...")), case
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_outstanding": 0},
+        {"max_outstanding": 1.5},
+        {"ping_interval": True},
+        {"max_attempts": "60"},
+        {"observe": 1},
+        {"name": "x" * 1_025},
+    ],
+)
+def test_wrong_options_are_refused(options: dict[str, Any]) -> None:
+    connect: Any = palio.connect
+    with pytest.raises(CallerError, match=next(iter(options))):
+        connect("palio://127.0.0.1:7400", **options)
 
 
 @pytest.mark.parametrize(("one", "other"), [(Client, SyncClient), (DurableClient, SyncDurableClient)])

@@ -95,7 +95,18 @@ def check(folder: Path, text: str, *more: str, **environment: str) -> Result:
         ('server = "m"\n[store]\npath = "."', "3", "is a folder; name a file in it"),
         ('server = "m"\n[store]\npath = "palio.toml/milan.db"', "3", "does not exist"),
         ('server = "m"\n[store]\npath = "a.db"\n[archive]\npath = "palio.toml/x"', "5", "palio.toml is no folder"),
-        ('server = "m"\n[tls]\ncertificate = "a"\nkey = "b"', "2", "tls: certificates or keys cannot be used"),
+        ('server = "m"\n[tls]\ncertificate = "a"\nkey = "b"', "3", "/a cannot be read: No such file or directory"),
+        ('server = "m"\n[tls]\ncertificate = "palio.toml"\nkey = "b"', "4", "tls.key: "),
+        (
+            'server = "m"\n[tls]\ncertificate = "palio.toml"\nkey = "palio.toml"',
+            "2",
+            "tls: certificates or keys cannot be used",
+        ),
+        (
+            'server = "m"\n[[peers]]\nname = "a"\nurl = "palios://x:1"\nca = "c.pem"',
+            "5",
+            "c.pem cannot be read: No such file or directory",
+        ),
         ("port = 7400", None, "object missing required field server"),
     ],
 )

@@ -78,11 +78,13 @@ def test_a_full_disk_refuses_publications_and_goes_on_when_there_is_room(tmp_pat
 
             await until(is_refused)
             assert refused.result().code == "full-disk"
+            assert "make room on the disk" in (await server.log("store-full"))["advice"]
             assert await values(eva, 1) == [1]
             infinite = resource.RLIM_INFINITY, resource.RLIM_INFINITY
             resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, infinite)
             while (await accepted(adam))[0] < 999:
                 pass
+            await server.log("store-has-room")
 
     run(story(), 60)
 

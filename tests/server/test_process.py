@@ -126,6 +126,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
                 _, said = await server.process.communicate()
                 assert server.process.returncode == 2
                 assert b"cannot listen" in said
+                assert b"stop the process that uses the port, or configure another one" in said
 
     asyncio.run(play())
 

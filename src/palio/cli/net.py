@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -75,6 +76,8 @@ def _print_network(document: dict[str, Any]) -> None:
         if each["reason"]:
             console.print(f"{' - '.join(each['ends'])} is {each['state']}: {each['reason']}", style="red", markup=False)
     for server in sorted(found["servers"], key=lambda each: each["server"]):
+        for problem in _store_problems(server.get("store") or {}):
+            console.print(f"{server['server']}: {problem}", style="red", markup=False)
         for link in server["links"]:
             if link.get("letters"):  # a server of an earlier release does not say it
                 told = f"{server['server']} has {link['letters']:,} letters that {link['name']} cannot take"
@@ -83,6 +86,18 @@ def _print_network(document: dict[str, Any]) -> None:
         console.print(f"no answer of {name}: {reason}", style="red", markup=False)
     if found["left_out"]:
         console.print(f"and {found['left_out']:,} more servers, which are left out")
+
+
+def _store_problems(store: dict[str, Any]) -> Iterator[str]:
+    """What an operator has to know of a store and an archive."""
+    if store.get("is_full"):
+        yield "the store has no room, and publications are refused"
+    if store.get("damage"):
+        yield f"damage was found in the store ({len(store['damage'])}): palio store show"
+    if store.get("quarantined"):
+        yield f"{store['quarantined']:,} records of the store are in quarantine: palio store quarantine"
+    if store.get("archive_problem"):
+        yield f"the archiver cannot write: {store['archive_problem']}"
 
 
 def _table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:

@@ -119,6 +119,8 @@ def party_options(*, needs_name: bool = False) -> Callable[[Callable[..., None]]
 @contextmanager
 def connected(party: Party, **options: Any) -> Iterator[SyncClient]:
     """A client; what goes wrong with it ends the command with one line. A request to terminate is an interruption."""
+    import ssl
+
     from palio.client import CannotConnectError
     from palio.client.sync import connect_sync
 
@@ -130,6 +132,8 @@ def connected(party: Party, **options: Any) -> Iterator[SyncClient]:
             yield client
     except CannotConnectError as error:
         advice = "" if error.code else "; start one with 'palio serve', or say with --server where one is"
+        if isinstance(error.__cause__, ssl.SSLError):
+            advice = "; name the authority of its certificate with --ca"
         raise click.ClickException(f"{error}{_ADVICE.get(error.code, advice)}") from error
     except PalioError as error:
         raise click.ClickException(in_a_line(error) + _ADVICE.get(getattr(error, "code", ""), "")) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -60,7 +61,9 @@ def serve(*, path: Path, check_config: bool, as_json: bool) -> None:
     except PalioError as error:
         raise _UnusableError(str(error).partition("\n")[0]) from error
     except OSError as error:
-        raise _UnusableError(f"cannot listen: {error}") from error
+        taken = error.errno == errno.EADDRINUSE
+        advice = "; stop the process that uses the port, or configure another one (port, http.port)" if taken else ""
+        raise _UnusableError(f"cannot listen: {error}{advice}") from error
     if as_json:
         click.echo(json.dumps(configuration.document(config), indent=2))
     else:

@@ -72,8 +72,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if self.name is not None and not 1 <= len(self.name.encode("utf-8", "replace")) <= 1024:
             raise CallerError("name: it has 1 to 1,024 bytes")
         for option in _POSITIVE:
-            if not getattr(self, option) > 0:
-                raise CallerError(f"{option}: {getattr(self, option)} is not positive")
+            value = getattr(self, option)
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise CallerError(f"{option}: {value!r:.80} is not a number")
+            if not value > 0:
+                raise CallerError(f"{option}: {value} is not positive")
+        for option in ("max_attempts", "max_outstanding"):
+            value = getattr(self, option)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise CallerError(f"{option}: {value!r:.80} is not a whole number of 0 or more")
+        for option in ("retry", "observe"):
+            if not isinstance(getattr(self, option), bool):
+                raise CallerError(f"{option}: {getattr(self, option)!r:.80} is neither True nor False")
         if read_durable(self.durable) is not None and self.name is None:
             raise CallerError("durable: it needs a name, by which the party is known when it comes back")
         if self.observe and read_durable(self.durable) is not None:

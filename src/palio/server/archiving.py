@@ -40,6 +40,7 @@ class Archiving:
         while True:
             before = self.position
             code = await self._run()
+            self.problem = self.problem or f"the archiver has ended with the code {code}"
             self._log.error("archiver-ended", code=code, problem=self.problem, again_in_seconds=pause)
             await asyncio.sleep(pause)
             pause = _PAUSE_SECONDS if self.position > before else min(2 * pause, _LONGEST_PAUSE_SECONDS)

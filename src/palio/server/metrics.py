@@ -86,95 +86,124 @@ class ServerCollector(Collector):
         yield from self._node()
         if self._server.storage is not None:
             yield from self._store(self._server.storage)
+            yield from self._archive(self._server.storage)
 
     def _connections(self) -> Iterator[Metric]:
         server, counts, driver = self._server, self._server.counts, self._server.driver
         here = {"party": len(driver.parties), "server": len(driver.peers), "observer": len(driver.observers)}
-        yield _labelled(GaugeMetricFamily, "palio_connections", "Connections that are open.", "role", here.items())
+        yield _labelled(GaugeMetricFamily, "palio_connections", "Open connections by role.", "role", here.items())
         yield CounterMetricFamily(
-            "palio_connections_accepted", "Connections that came in.", counts.accepted_connections
+            "palio_connections_accepted", "Accepted TCP connections.", counts.accepted_connections
         )
-        yield CounterMetricFamily("palio_received_bytes", "Bytes that came in.", counts.bytes_in)
-        yield CounterMetricFamily("palio_sent_bytes", "Bytes that went out.", counts.bytes_out)
+        yield CounterMetricFamily("palio_received_bytes", "Bytes received on all connections.", counts.bytes_in)
+        yield CounterMetricFamily("palio_sent_bytes", "Bytes written to connections.", counts.bytes_out)
         yield _labelled(
-            CounterMetricFamily, "palio_refusals", "Connections closed and requests refused.", "code",
+            CounterMetricFamily, "palio_refusals", "Connections closed and requests refused, by error code.", "code",
             counts.refusals.items(),
         )  # fmt: skip
         backlog = server.backlog
-        yield GaugeMetricFamily("palio_waiting_bytes", "Bytes that wait to be written.", backlog.bytes)
-        yield CounterMetricFamily("palio_publisher_pauses", "Times that publishers had to wait.", backlog.pauses)
+        yield GaugeMetricFamily("palio_waiting_bytes", "Bytes queued for connections.", backlog.bytes)
+        yield CounterMetricFamily("palio_publisher_pauses", "Times publishers were paused.", backlog.pauses)
         slow = {name: 1 for name, each in driver.parties.items() if each.is_slow}
         yield _labelled(
-            GaugeMetricFamily, "palio_slow_consumers", "Parties whose deliveries are being dropped.", "party",
+            GaugeMetricFamily, "palio_slow_consumers", "1 for each party whose deliveries are being dropped.", "party",
             list(slow.items())[:_MOST_NAMES],
         )  # fmt: skip
         yield _labelled(
-            CounterMetricFamily, "palio_dropped_deliveries", "Deliveries dropped for slow parties.", "party",
+            CounterMetricFamily, "palio_dropped_deliveries", "Deliveries dropped because the party was slow.", "party",
             counts.dropped.items(),
         )  # fmt: skip
         yield _labelled(
-            CounterMetricFamily, "palio_slow_disconnects", "Connections closed for being slow.", "party",
+            CounterMetricFamily, "palio_slow_disconnects", "Connections closed because the reader was slow.", "party",
             counts.disconnected.items(),
         )  # fmt: skip
 
     def _node(self) -> Iterator[Metric]:
         counts, driver = self._server.counts, self._server.driver
         node = driver.node
-        yield CounterMetricFamily("palio_publications", "Publications accepted.", driver.publications)
-        yield CounterMetricFamily("palio_deliveries", "Deliveries to parties, dropped ones too.", driver.deliveries)
-        yield CounterMetricFamily("palio_turns", "Turns of the node.", driver.turns)
-        yield CounterMetricFamily("palio_turn_seconds", "Time spent in turns of the node.", driver.seconds)
-        yield CounterMetricFamily("palio_faults", "Faults of the server itself.", counts.faults)
-        yield GaugeMetricFamily("palio_subscriptions", "Filters that are known.", len(node.router.subscriptions))
-        yield GaugeMetricFamily("palio_advertisements", "Advertisements known.", len(node.router.advertisements))
-        yield GaugeMetricFamily("palio_keys", "Keys of publications that are known.", node.keys.count)
-        yield GaugeMetricFamily("palio_keys_bytes", "Bytes that these keys count for.", node.keys.bytes)
-        yield CounterMetricFamily("palio_keys_evicted", "Keys forgotten early for lack of room.", node.keys.evicted)
+        yield CounterMetricFamily("palio_publications", "Publications accepted from clients.", driver.publications)
+        yield CounterMetricFamily(
+            "palio_deliveries", "Deliveries to parties, including dropped ones.", driver.deliveries
+        )
+        yield CounterMetricFamily("palio_turns", "Batches of input handled.", driver.turns)
+        yield CounterMetricFamily("palio_turn_seconds", "Seconds spent handling batches of input.", driver.seconds)
+        yield CounterMetricFamily("palio_faults", "Internal errors of the server.", counts.faults)
+        yield GaugeMetricFamily(
+            "palio_subscriptions", "Filters of clients and peers in the routing table.", len(node.router.subscriptions)
+        )
+        yield GaugeMetricFamily(
+            "palio_advertisements", "Advertisements of clients and peers.", len(node.router.advertisements)
+        )
+        yield GaugeMetricFamily("palio_keys", "Idempotency keys in memory.", node.keys.count)
+        yield GaugeMetricFamily("palio_keys_bytes", "Bytes accounted to these keys.", node.keys.bytes)
+        yield CounterMetricFamily(
+            "palio_keys_evicted", "Keys forgotten early because a limit was reached.", node.keys.evicted
+        )
         yield from self._links()
         lag, counts.lag = counts.lag, 0.0
-        yield GaugeMetricFamily("palio_loop_lag_seconds", "How late the loop was at worst since the last look.", lag)
+        yield GaugeMetricFamily("palio_loop_lag_seconds", "Longest delay of the event loop since the last scrape.", lag)
 
     def _links(self) -> Iterator[Metric]:
         peers, links = self._server.peers, self._server.driver.node.links
         waiting = {name: links.status(name).backlog for name in peers.names}
         figures = (
-            ("palio_link_up", "Whether the link is up.", {name: int(peers.is_up(name)) for name in waiting}),
-            ("palio_link_backlog_messages", "Messages not acknowledged.", {n: b.messages for n, b in waiting.items()}),
+            (
+                "palio_link_up",
+                "1 if the link to the peer is up, else 0.",
+                {name: int(peers.is_up(name)) for name in waiting},
+            ),
+            (
+                "palio_link_backlog_messages",
+                "Messages the peer has not acknowledged.",
+                {n: b.messages for n, b in waiting.items()},
+            ),
             ("palio_link_backlog_bytes", "Bytes of these messages.", {n: b.bytes for n, b in waiting.items()}),
             (
                 "palio_link_backlog_seconds",
-                "Age of the oldest of these messages.",
+                "Age of the oldest of these messages in seconds.",
                 {name: backlog_seconds(self._server, name) for name in waiting},
             ),
         )
         for name, text, values in figures:
             yield _labelled(GaugeMetricFamily, name, text, "peer", values.items())
         yield _labelled(
-            CounterMetricFamily, "palio_link_discarded_publications", "Publications that waited when the link ended.",
+            CounterMetricFamily, "palio_link_discarded_publications", "Publications discarded when their link ended.",
             "peer", self._server.counts.discarded.items(),
         )  # fmt: skip
         yield _labelled(
-            CounterMetricFamily, "palio_link_letters", "Publications that a peer could not take.", "peer",
+            CounterMetricFamily, "palio_link_letters", "Publications that the peer cannot accept.", "peer",
             self._server.driver.node.peer_limits.letters.totals().items(),
         )  # fmt: skip
 
     def _store(self, storage: Storage) -> Iterator[Metric]:
         figures, logs = storage.figures, self._server.driver.node.logs
-        yield GaugeMetricFamily("palio_store_bytes", "Bytes of the store's files.", storage.store.size)
-        yield GaugeMetricFamily("palio_store_free_bytes", "Bytes free on its disk.", storage.store.free)
-        yield GaugeMetricFamily("palio_store_reusable_bytes", "Bytes free within its file.", storage.store.reusable)
-        yield GaugeMetricFamily("palio_store_waiting_bytes", "Bytes that wait to be written.", storage.waiting_bytes)
-        yield GaugeMetricFamily("palio_store_full", "Whether publications are refused.", int(storage.is_full))
-        yield GaugeMetricFamily("palio_store_damage", "Things found damaged.", len(storage.store.damage))
+        yield GaugeMetricFamily("palio_store_bytes", "Size of the store's files in bytes.", storage.store.size)
+        yield GaugeMetricFamily("palio_store_free_bytes", "Free bytes on the disk of the store.", storage.store.free)
+        yield GaugeMetricFamily(
+            "palio_store_reusable_bytes", "Free bytes inside the store's file.", storage.store.reusable
+        )
+        yield GaugeMetricFamily("palio_store_waiting_bytes", "Bytes queued for the disk.", storage.waiting_bytes)
+        yield GaugeMetricFamily(
+            "palio_store_full", "1 if publications are refused for lack of disk space.", int(storage.is_full)
+        )
+        yield GaugeMetricFamily(
+            "palio_store_damage", "Damaged records and entries that were found.", len(storage.store.damage)
+        )
         aside = storage.quarantine
-        yield GaugeMetricFamily("palio_store_quarantined", "Records put aside as misfits.", aside.count)
-        yield CounterMetricFamily("palio_store_quarantine_dropped", "Misfits there was no room for.", aside.dropped)
-        yield CounterMetricFamily("palio_store_commits", "Commits.", figures.commits)
-        yield CounterMetricFamily("palio_store_written_bytes", "Bytes written.", figures.bytes)
-        yield GaugeMetricFamily("palio_store_longest_commit_seconds", "The longest commit.", figures.longest_seconds)
-        yield GaugeMetricFamily("palio_durable_parties", "Parties with a log.", len(list(logs)))
+        yield GaugeMetricFamily("palio_store_quarantined", "Records in quarantine.", aside.count)
+        yield CounterMetricFamily(
+            "palio_store_quarantine_dropped", "Records lost because the quarantine was full.", aside.dropped
+        )
+        yield CounterMetricFamily("palio_store_commits", "Commits to the store.", figures.commits)
+        yield CounterMetricFamily("palio_store_written_bytes", "Bytes written by commits.", figures.bytes)
+        yield GaugeMetricFamily(
+            "palio_store_longest_commit_seconds", "Duration of the longest commit in seconds.", figures.longest_seconds
+        )
+        yield GaugeMetricFamily("palio_durable_parties", "Durable parties.", len(list(logs)))
         waiting = sum(log.waiting for log in logs)
-        yield GaugeMetricFamily("palio_durable_waiting", "Deliveries that are not acknowledged.", waiting)
+        yield GaugeMetricFamily(
+            "palio_durable_waiting", "Deliveries that durable parties have not acknowledged.", waiting
+        )
         leases = self._server.driver.node.reading.leases
         yield from self._lag(logs)
         fallen = {
@@ -183,9 +212,25 @@ class ServerCollector(Collector):
             "lease": leases.lost,
         }
         yield _labelled(
-            CounterMetricFamily, "palio_durable_lost", "Deliveries that fell out of logs.", "why", fallen.items()
+            CounterMetricFamily,
+            "palio_durable_lost",
+            "Deliveries removed from logs before they were acknowledged.",
+            "why",
+            fallen.items(),
         )
-        yield CounterMetricFamily("palio_durable_leases_ended", "Leases of absent parties that ended.", leases.count)
+        yield CounterMetricFamily(
+            "palio_durable_leases_ended", "Durable parties that lost their log because their lease ended.", leases.count
+        )
+
+    def _archive(self, storage: Storage) -> Iterator[Metric]:
+        archiving, store = self._server.archiving, storage.store
+        if archiving is None:
+            return
+        behind = store.next - max(archiving.position, store.first)
+        yield GaugeMetricFamily("palio_archive_behind_entries", "Log entries that are not archived yet.", behind)
+        yield GaugeMetricFamily(
+            "palio_archive_failing", "1 if the archiver cannot write.", int(bool(archiving.problem))
+        )
 
     def _lag(self, logs: Iterable[PartyLog]) -> Iterator[Metric]:
         """What waits for durable parties: one by one for those for which most waits, and for all others together."""
@@ -197,9 +242,13 @@ class ServerCollector(Collector):
         if others:
             groups.append((OTHERS, others))
         figures: tuple[tuple[str, str, Callable[[list[PartyLog]], float]], ...] = (
-            ("messages", "Deliveries not acknowledged.", lambda each: sum(log.waiting for log in each)),
+            ("messages", "Deliveries the party has not acknowledged.", lambda each: sum(log.waiting for log in each)),
             ("bytes", "Bytes of these deliveries.", lambda each: sum(log.waiting_bytes for log in each)),
-            ("seconds", "Age of the oldest of these.", lambda each: max(log.oldest(now) for log in each) / 1e6),
+            (
+                "seconds",
+                "Age of the oldest of these deliveries in seconds.",
+                lambda each: max(log.oldest(now) for log in each) / 1e6,
+            ),
         )
         for name, text, figure in figures:
             values = [(party, figure(members)) for party, members in groups]

@@ -44,9 +44,12 @@ def check(config: Config) -> None:
             raise ConfigError("archive: it needs the extra palio[archive]")
         _check_archive(Path(config.archive.path))
     if config.tls is not None:
+        for key in ("certificate", "key", "client_ca"):
+            _check_readable(f"tls.{key}", getattr(config.tls, key))
         with _readable("tls"):
             encryption(config.tls)
     for peer in config.peers:
+        _check_readable(f"peers.{peer.name}.ca", peer.ca)
         with _readable(f"peers.{peer.name}"):
             outgoing_encryption(peer, config.tls)
 
@@ -72,6 +75,15 @@ def _check_archive(path: Path) -> None:
 def _check_writable(key: str, folder: Path) -> None:
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
         raise ConfigError(f"{key}: the folder {folder} cannot be written to; let the server's user write there")
+
+
+def _check_readable(key: str, path: str) -> None:
+    """The libraries of TLS do not say which of several files cannot be read."""
+    try:
+        if path:
+            Path(path).open("rb").close()
+    except OSError as error:
+        raise ConfigError(f"{key}: {path} cannot be read: {error.strerror}") from error
 
 
 @contextmanager

@@ -151,6 +151,18 @@ class Server:
         for lost in storage.new_damage():
             self._log.error("store-damaged", lost=lost)
         storage.look()
+        if storage.has_news_of_room():
+            self._say_room(storage)
+
+    def _say_room(self, storage: Storage) -> None:
+        """Log that the store has become full, or has room again."""
+        store = storage.store
+        figures = {"free_bytes": store.free, "reusable_bytes": store.reusable, "bytes": store.size}
+        if storage.is_full:
+            advice = "publications are refused until there is room; make room on the disk, or let parties read"
+            self._log.error("store-full", **figures, advice=advice)
+        else:
+            self._log.warning("store-has-room", **figures)
 
     def _archived(self, position: int) -> None:
         self.driver.give(ports.Archived(position))

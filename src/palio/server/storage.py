@@ -42,6 +42,7 @@ class Storage:
         """Whether nothing can be written, or should be."""
         self._has_no_room = False
         self._told_damage = 0
+        self._told_full = False
         self._submitted = 0
         self._settled = asyncio.Event()
         self._settled.set()
@@ -116,6 +117,11 @@ class Storage:
         if is_full != self.is_full:
             self.is_full = is_full
             self._give(Space(not is_full))
+
+    def has_news_of_room(self) -> bool:
+        """Whether the store has become full, or has room again, since this was asked the last time."""
+        before, self._told_full = self._told_full, self.is_full
+        return before != self.is_full
 
     def new_damage(self) -> list[str]:
         """What was found to be damaged since this was asked the last time."""
