@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 import os
 import resource
@@ -19,6 +20,7 @@ import structlog
 
 from palio.errors import InternalError, PalioError, printable_document, stack_of
 from palio.server.config import Config, ConfigError, load_config
+from palio.server.log_output import LogOutput
 from palio.server.peers import encryption, outgoing_encryption
 from palio.server.server import Server
 
@@ -119,10 +121,19 @@ def start_logs(config: Config) -> Any:
             *([structlog.processors.JSONRenderer()] if is_json else _console()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[config.log.level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=LogOutput(sys.stderr, _missing_as_json if is_json else _missing),
         cache_logger_on_first_use=False,
     )
     return structlog.get_logger()
+
+
+def _missing(count: int) -> str:
+    """The line that stands for those that could not be written."""
+    return f"log-lines-lost count={count}"
+
+
+def _missing_as_json(count: int) -> str:
+    return json.dumps({"event": "log-lines-lost", "level": "warning", "count": count})
 
 
 def _console() -> list[structlog.typing.Processor]:
