@@ -187,7 +187,7 @@ class Peers:
         self._contests: set[asyncio.Task[None]] = set()
         """Pending decisions between two connections of the same name."""
         self._met: dict[str, None] = {}
-        """Neighbours that have had a link; they stay in the metrics until an operator removes them."""
+        """Neighbours that have had a link."""
 
     # -- configuration -------------------------------------------------------------------------------------------------
 
@@ -484,9 +484,10 @@ class Peers:
 
     @property
     def names(self) -> list[str]:
-        """All neighbours in the metrics: configured, added, linked, connected, or met before."""
+        """All neighbours in status and metrics: configured, added, linked, connected, removed, or met before."""
         driver = self._server.driver
-        return sorted({*self.known, *driver.node.links.peers, *driver.node.links.wishes, *driver.peers, *self._met})
+        links = driver.node.links
+        return sorted({*self.known, *links.peers, *links.wishes, *links.barred, *driver.peers, *self._met})
 
     def is_connected(self, name: str) -> bool:
         """Whether there is a connection to a neighbour that is not being closed."""
