@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import ssl
 from dataclasses import replace
 from random import SystemRandom
@@ -19,6 +18,7 @@ from palio.link.states import State
 from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
 from palio.node import ports
 from palio.routing.router import Role
+from palio.server.agents import agent_of
 from palio.server.config import Peer, Tls
 from palio.server.connection import Connection
 from palio.server.errors import Code, RefusedError
@@ -43,22 +43,6 @@ _MOST_MET = 1_000
 _LOST = "the connection was lost"
 """The reason if neither end has given one."""
 _random = SystemRandom()
-_AGENT = re.compile(r"palio start=(\d{1,19})")
-
-
-def agent_of(start: int) -> str:
-    """The agent string of a server. The number distinguishes two processes with the same name.
-
-    >>> start_of(agent_of(7)), start_of("another program")
-    (7, None)
-    """
-    return f"palio start={start}"
-
-
-def start_of(agent: str) -> int | None:
-    """Parse the start of a server from its agent string. Servers of version 1 do not send it."""
-    found = _AGENT.fullmatch(agent)
-    return int(found.group(1)) if found else None
 
 
 class Dialed(Connection):
@@ -74,13 +58,13 @@ class Dialed(Connection):
 
     def _begin(self) -> None:
         config = self._server.config
-        agent = agent_of(self._server.driver.node.settings.start)
+        agent = agent_of(self._server.driver.node.settings.start, self.name)
         self.say(Hello(VERSIONS, "server", config.server, self._peer.token, agent))
 
     def _before_welcome(self, kind: int, content: bytes) -> None:
         frame = control.decode(kind, content)
         if isinstance(frame, Goodbye):
-            self.reason = f"{frame.code}: {frame.text}"
+            self.reason = frame.text if frame.code == Code.NAME.value else f"{frame.code}: {frame.text}"
             self._transport.close()
             return
         if not isinstance(frame, Welcome) or frame.version not in VERSIONS:
