@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from palio.link.frames import Open
+from palio.node.node import Node, NodeSettings
 from palio.server import linking
 from palio.server.server import Server
 from palio.server.status import STATE_REASONS, status
@@ -76,6 +78,32 @@ def test_a_neighbour_that_does_not_ask_for_a_link_is_named_as_such() -> None:
             await rome.close()
 
     run(play())
+
+
+def test_the_server_that_refuses_a_link_says_why() -> None:
+    async def play() -> None:
+        async with serving(architecture="gs") as milan:
+            peers = [{"name": "milan", "url": f"palio://127.0.0.1:{milan.port}"}]
+            async with serving(server="rome", architecture="as", peers=peers) as rome:
+                await until(lambda: rome.peers.names and link_of(rome, "milan")["state"] == "refused")
+                reasons = link_of(rome, "milan")["reason"], link_of(milan, "rome")["reason"]
+                assert reasons == ("milan is gs, and rome is as",) * 2
+            await until(lambda: "rome" not in milan.driver.peers)
+            async with serving(server="rome", architecture="gs", peers=peers):
+                await until(lambda: milan.peers.is_up("rome"))
+                assert link_of(milan, "rome")["reason"] == ""
+                assert milan.driver.node.links.declined == {}
+
+    run(play())
+
+
+def test_reasons_for_refusals_are_kept_of_a_thousand_neighbours() -> None:
+    links = Node(NodeSettings("milan", "as")).links
+    for number in range(1_002):
+        name = f"rome-{number}"
+        links.receive(name, Open((1, name, 1), "peer", "gs", ((name, (0, "", 0)),)), 0)
+    assert len(links.declined) == 1_000
+    assert (next(iter(links.declined)), [*links.declined][-1]) == ("rome-2", "rome-1001")
 
 
 def test_a_link_that_is_added_again_does_not_say_that_it_was_removed() -> None:
