@@ -7,6 +7,7 @@ from typing import Any
 from palio.link.frames import Open
 from palio.node.node import Node, NodeSettings
 from palio.server import linking
+from palio.server.metrics import Metrics
 from palio.server.server import Server
 from palio.server.status import STATE_REASONS, status
 from tests.server.test_network import kill
@@ -63,6 +64,20 @@ def test_the_server_that_accepts_says_that_the_operator_of_the_other_one_has_rem
             rome.peers.configure(rome.config.peers)
             await until(lambda: link_of(milan, "rome")["state"] == "up")
             assert link_of(milan, "rome")["reason"] == ""
+            await rome.stop()
+
+    run(play())
+
+
+def test_a_neighbour_that_was_removed_stays_in_the_status_when_its_connection_has_ended() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            rome = await joined(milan)
+            rome.peers.remove("milan")
+            await until(lambda: "milan" not in rome.driver.peers)
+            link = link_of(rome, "milan")
+            assert (link["state"], link["reason"]) == ("down", "the operator of rome has removed the link")
+            assert b'palio_link_up{peer="milan"} 0.0' in Metrics(rome).text()
             await rome.stop()
 
     run(play())

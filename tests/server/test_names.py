@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from palio.codec import control
 from palio.codec.control import Goodbye, Hello, Ping, Pong, Welcome
 from palio.server.agents import agent_of
+from palio.server.peers import Peers
 from tests.serving import Raw, run, serving, until
 
 
@@ -45,6 +48,25 @@ def test_a_server_whose_former_process_does_not_answer_takes_the_name_also_with_
                 assert await newer.is_served()
                 await newer.close()
                 await until(lambda: "rome" not in milan.driver.peers)
+
+    run(play())
+
+
+def test_a_fault_in_the_decision_about_a_name_ends_the_newer_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> bool:
+        raise ZeroDivisionError
+
+    async def play() -> None:
+        async with serving() as milan:
+            older = await server_named(milan.port, 1)
+            await older.until(Welcome)
+            with monkeypatch.context() as patch:
+                patch.setattr(Peers, "_is_alive", fail)
+                newer = await server_named(milan.port, 2)
+                assert (await newer.until(Goodbye)).code == "internal"
+            assert milan.counts.faults == 1
+            assert await older.is_served()
+            assert not milan.peers._contests
 
     run(play())
 

@@ -341,17 +341,25 @@ class Peers:
         is_same = older.start is not None and older.start == connection.start
         is_other = older.start is not None and connection.start is not None and not is_same
         if is_other or (older.is_dialed == connection.is_dialed and not is_same):
-            self._decide(self._contest(older, connection))
+            self._decide(self._contest(older, connection), connection)
             return
         if older.is_dialed != connection.is_dialed and older.is_dialed == (self._server.config.server < name):
-            self._decide(self._abort_if_dead(older))
+            self._decide(self._abort_if_dead(older), connection)
             raise RefusedError(Code.REPLACED, "there is another connection between the two servers")
         older.close(Code.REPLACED, f"{name} has connected again")
         self._keep(connection)
 
-    def _decide(self, decision: Coroutine[None, None, None]) -> None:
-        """Decide between two connections in a task of its own."""
-        task = self._server.loop.create_task(decision)
+    def _decide(self, decision: Coroutine[None, None, None], newer: Connection) -> None:
+        """Decide between two connections in a task of its own. After a fault the newer one is closed."""
+
+        async def decide() -> None:
+            try:
+                await decision
+            except Exception as error:  # noqa: BLE001 (otherwise the newer connection would wait for ever)
+                self._server.fault("contest", error)
+                newer.fail()
+
+        task = self._server.loop.create_task(decide())
         self._contests.add(task)
         task.add_done_callback(self._contests.discard)
 
