@@ -364,7 +364,32 @@ def test_a_plain_server_is_not_taken_for_an_encrypted_one() -> None:
     run(story())
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:7400", "http://host", "palio://", "palio://h:99999", "palio://h/x", None])
+@pytest.mark.parametrize("is_connected", [False, True])
+def test_closing_a_client_can_be_cancelled_at_any_moment(is_connected: bool) -> None:
+    """A supervisor that cancels a task while the task closes its client must not wait for the task for ever."""
+
+    async def story() -> None:
+        async with serving() as server:
+            for steps in range(1, 14):
+                client = connect(f"palio://127.0.0.1:{server.port}", name="eva")
+                if is_connected:
+                    await client.connect()
+                closing = asyncio.create_task(client.close())
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                is_asked_for = closing.cancel()
+                await asyncio.wait([closing])
+                assert closing.cancelled() is is_asked_for, steps
+                await client.close()
+                assert not client.is_connected
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["127.0.0.1:7400", "http://host", "palio://", "palio://h:99999", "palio://h/x", "palio://a..b:1", None],
+)
 def test_addresses_are_checked(url: str) -> None:
     async def story() -> None:
         with pytest.raises(CallerError, match="is no address of a server"):

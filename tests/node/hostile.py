@@ -113,7 +113,7 @@ class Hostile:
         if self._said and self._is(0.45):
             return ended(self._said.pop(self._random.randrange(len(self._said))))
         has_source = node.router.names_sources(self.name) is not self._is(_RARELY / 2)
-        source = self._random.choice([self.name, "ghost", "bari"]) if has_source else ""
+        source = self._random.choice([self.name, "ghost", "bari", "gate"]) if has_source else ""
         said: messages.Standing = messages.Subscribe(self._random.choice(FILTERS), source)
         if self._is(0.4):
             said = messages.Advertise(self._random.choice(OFFERS), source)

@@ -95,6 +95,12 @@ def test_secrets_are_not_shown() -> None:
         ('server = "m"\n[[peers]]\nname = "a"\nurl = "http://x:1"', "peers.a.url: is to be palio://host:port"),
         ('server = "m"\n[[peers]]\nname = "a"\nurl = "palio://x:y"', "peers.a.url: is to be palio://host:port"),
         ('server = "m"\n[[peers]]\nname = "a"\nurl = "palio://x"', "peers.a.url: is to be palio://host:port"),
+        ('server = "m"\n[[peers]]\nname = "a"\nurl = "palio://a..b:1"', "peers.a.url: is to be palio://host:port"),
+        ('server = "m"\n[[peers]]\nname = "a"\nurl = "palio:// :1"', "peers.a.url: is to be palio://host:port"),
+        (
+            'server = "m"\n[[peers]]\nname = "a"\nlatency = 1_000_000_001',
+            "peers[0].latency: expected int <= 1000000000",
+        ),
         ('server = "m"\n[[peers]]\nname = "a"\nurl = "palio://x:1"\ntoken = "t"', "peers.a.url: a token would go"),
         ('server = "m"\n[[peers]]\nname = "a"\nimports = "x = 1"', "peers.a: imports, exports and offers are for"),
         ('server = "m"\n[[peers]]\nname = "a"\nrole = "gateway"\nimports = "x ="', "peers.a: line 1, column"),

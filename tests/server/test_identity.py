@@ -21,7 +21,7 @@ from palio.node.loading import load
 from palio.routing.messages import Message, Stamp, Subscribe
 from palio.server.metrics import Metrics
 from palio.server.server import Server
-from palio.server.status import status
+from palio.server.status import link_reason, status
 from palio.store import Batch, FullStoreError, Store
 from tests.serving import Raw, configured, run, serving, until
 
@@ -138,11 +138,17 @@ class Peer:
 
     @classmethod
     async def linked(cls, server: Server) -> Peer:
-        peer = cls(await Raw.connect(server))
-        await peer._raw.hello("rome", role="server")
-        peer.say(Open(cls.stamp, "peer", server.config.architecture, (("rome", (0, "", 0)),)))
-        peer.say(Data(cls.stamp, 0, (), 0))
+        peer = await cls.asking(server)
         await until(lambda: "rome" in server.driver.node.links.peers)
+        return peer
+
+    @classmethod
+    async def asking(cls, server: Server, name: str = "rome", role: str = "peer") -> Peer:
+        peer = cls(await Raw.connect(server))
+        peer.stamp = (1, name, 7)
+        await peer._raw.hello(name, role="server")
+        peer.say(Open(peer.stamp, role, server.config.architecture, ((name, (0, "", 0)),)))
+        peer.say(Data(peer.stamp, 0, (), 0))
         return peer
 
     def say(self, frame: Open | Close | Data | Accept) -> None:
@@ -167,6 +173,27 @@ def test_a_peer_cannot_leave_a_record_that_keeps_a_server_from_starting(tmp_path
             assert await bystander.until(Notification) == Notification(x=1)
             await written(server)
         assert is_sound(tmp_path)
+        async with serving(**config) as server:
+            assert server.storage is not None
+            assert not server.storage.quarantined
+
+    run(play())
+
+
+def test_a_peer_that_names_a_gateway_as_a_source_does_not_stop_a_server(tmp_path: Path) -> None:
+    async def play() -> None:
+        config = milan(tmp_path, architecture="gs", peers=[{"name": "gate", "role": "gateway"}])
+        async with serving(**config) as server:
+            peer = await Peer.linked(server)
+            peer.tell(Subscribe(Filter.parse("x > 5"), "gate"))
+            await until(lambda: len(server.driver.node.router.subscriptions) == 1)
+            gate = await Peer.asking(server, "gate", "gateway")
+            gate.tell(Subscribe(Filter.parse("x > 5")))
+            reason = "'gate' cannot be a gateway now"
+            await until(lambda: link_reason(server, "gate").startswith(reason))
+            assert await (await Raw.party(server, "eva")).is_served()
+            assert server.counts.faults == 0
+            await written(server)
         async with serving(**config) as server:
             assert server.storage is not None
             assert not server.storage.quarantined

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from palio.link.frames import Open
+from palio.node.node import Node, NodeSettings
 from palio.server import linking
+from palio.server.metrics import Metrics
 from palio.server.server import Server
 from palio.server.status import STATE_REASONS, status
 from tests.server.test_network import kill
@@ -66,6 +69,20 @@ def test_the_server_that_accepts_says_that_the_operator_of_the_other_one_has_rem
     run(play())
 
 
+def test_a_neighbour_that_was_removed_stays_in_the_status_when_its_connection_has_ended() -> None:
+    async def play() -> None:
+        async with serving() as milan:
+            rome = await joined(milan)
+            rome.peers.remove("milan")
+            await until(lambda: "milan" not in rome.driver.peers)
+            link = link_of(rome, "milan")
+            assert (link["state"], link["reason"]) == ("down", "the operator of rome has removed the link")
+            assert b'palio_link_up{peer="milan"} 0.0' in Metrics(rome).text()
+            await rome.stop()
+
+    run(play())
+
+
 def test_a_neighbour_that_does_not_ask_for_a_link_is_named_as_such() -> None:
     async def play() -> None:
         async with serving() as milan:
@@ -76,6 +93,32 @@ def test_a_neighbour_that_does_not_ask_for_a_link_is_named_as_such() -> None:
             await rome.close()
 
     run(play())
+
+
+def test_the_server_that_refuses_a_link_says_why() -> None:
+    async def play() -> None:
+        async with serving(architecture="gs") as milan:
+            peers = [{"name": "milan", "url": f"palio://127.0.0.1:{milan.port}"}]
+            async with serving(server="rome", architecture="as", peers=peers) as rome:
+                await until(lambda: rome.peers.names and link_of(rome, "milan")["state"] == "refused")
+                reasons = link_of(rome, "milan")["reason"], link_of(milan, "rome")["reason"]
+                assert reasons == ("milan is gs, and rome is as",) * 2
+            await until(lambda: "rome" not in milan.driver.peers)
+            async with serving(server="rome", architecture="gs", peers=peers):
+                await until(lambda: milan.peers.is_up("rome"))
+                assert link_of(milan, "rome")["reason"] == ""
+                assert milan.driver.node.links.declined == {}
+
+    run(play())
+
+
+def test_reasons_for_refusals_are_kept_of_a_thousand_neighbours() -> None:
+    links = Node(NodeSettings("milan", "as")).links
+    for number in range(1_002):
+        name = f"rome-{number}"
+        links.receive(name, Open((1, name, 1), "peer", "gs", ((name, (0, "", 0)),)), 0)
+    assert len(links.declined) == 1_000
+    assert (next(iter(links.declined)), [*links.declined][-1]) == ("rome-2", "rome-1001")
 
 
 def test_a_link_that_is_added_again_does_not_say_that_it_was_removed() -> None:

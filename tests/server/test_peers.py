@@ -20,8 +20,9 @@ from palio.model import Filter, Notification
 from palio.node import ports
 from palio.routing.messages import Unsubscribe
 from palio.server import peers as module
+from palio.server.agents import agent_of
 from palio.server.config import Peer
-from palio.server.peers import Peers, agent_of
+from palio.server.peers import Peers
 from palio.server.server import Server
 from tests.serving import Raw, configured, run, serving, until
 
@@ -86,6 +87,32 @@ def test_a_new_reason_for_a_refusal_is_followed_by_a_soon_attempt() -> None:
         clock.pause()
     clock.peers.refused("rome", "another reason")
     assert clock.pause() == 1
+
+
+@pytest.mark.parametrize(("lasts", "longest"), [(1.05, 0.1), (0.0, 5.0)], ids=["lasts a second", "ends at once"])
+def test_how_soon_a_connection_is_opened_again_that_ends_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, lasts: float, longest: float
+) -> None:
+    """A connection that is lost once a second must not be down for longer than it is there."""
+    clock, pauses = Clock(), []
+
+    async def connect(_: Peer) -> str:
+        clock.now += lasts
+        return "the connection was lost"
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == 20:
+            raise asyncio.CancelledError
+
+    async def play() -> None:
+        monkeypatch.setattr(clock.peers, "_connect", connect)
+        monkeypatch.setattr(module.asyncio, "sleep", sleep)
+        with pytest.raises(asyncio.CancelledError):
+            await clock.peers._dial(Peer(name="bari", url="palio://127.0.0.1:1"))
+
+    run(play())
+    assert longest / 2 <= max(pauses) <= longest
 
 
 def test_a_server_opens_a_link_that_breaks_the_rules_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:

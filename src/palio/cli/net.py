@@ -195,7 +195,9 @@ def link() -> None:
     "--role", type=click.Choice(["peer", "master", "client"]), default="peer", show_default=True,
     help="What it is to the server.",
 )  # fmt: skip
-@click.option("--latency", type=click.IntRange(1), default=1, show_default=True, help="What the link counts for.")
+@click.option(
+    "--latency", type=click.IntRange(1, 1_000_000_000), default=1, show_default=True, help="What the link counts for."
+)
 @click.option("--link-token", default="", metavar="TOKEN", help="The token by which the server is known there.")
 @click.option(
     "--wait", type=click.FloatRange(0), default=5.0, show_default=True, help="Seconds to wait until the link is up."

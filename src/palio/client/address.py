@@ -44,7 +44,8 @@ def read_address(url: str) -> Address:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError:
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # also if DNS cannot have a host of this name
         raise _no_address(url) from None
     extra = parts.path.strip("/") or parts.query or parts.fragment or parts.username is not None
     if parts.scheme not in ("palio", "palios") or not parts.hostname or extra or port == 0:

@@ -122,9 +122,15 @@ class Session:
         await self._close(for_good=True)
 
     async def _close(self, *, for_good: bool) -> None:
-        if self._end is None and not for_good:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._inbox.rejections_noted(), self._options.connect_timeout)
+        try:
+            if self._end is None and not for_good:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._options.connect_timeout):
+                        await self._inbox.rejections_noted()
+        finally:
+            await self._end_now(for_good=for_good)
+
+    async def _end_now(self, *, for_good: bool) -> None:
         self._give_up(ClosedError("the client is closed"))
         for task in [*self._errands, self._keeper]:
             if task is not None:
@@ -137,7 +143,8 @@ class Session:
     async def _part(self, connection: Connection, *, for_good: bool) -> None:
         connection.close(for_good=for_good)
         try:
-            await asyncio.wait_for(asyncio.shield(connection.lost), self._options.connect_timeout)
+            async with asyncio.timeout(self._options.connect_timeout):  # wait_for may swallow a cancellation
+                await asyncio.shield(connection.lost)
         except TimeoutError:  # it does not take our last words
             connection.abort(ConnectionLostError("the client was closed", "closed"))
             await connection.lost

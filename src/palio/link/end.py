@@ -41,6 +41,7 @@ class End:
         "_told",
         "_up_at",
         "closing",
+        "declined",
         "is_barred",
         "is_blocked",
         "link",
@@ -61,6 +62,8 @@ class End:
         """The link that this end opens, and opens again after a loss; ``None`` if it only accepts."""
         self.reason = ""
         """Why there is no link, if this end knows."""
+        self.declined = ""
+        """Why this end has refused the last ``Open`` of the neighbour; empty if it has not."""
         self.is_barred = False
         """Whether the operator has removed the link here, so that this end refuses the neighbour."""
         self.is_blocked = False
@@ -283,6 +286,7 @@ class End:
         assert isinstance(frame, Open)
         reason = self._refusal(frame)
         assert reason is not None
+        self.declined = reason
         self._reply(self.peer, Refuse(frame.session, reason))
 
     def _establish(self, now: int) -> None:

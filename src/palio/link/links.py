@@ -15,6 +15,8 @@ from palio.link.states import Event, State
 from palio.routing.messages import Message
 
 _NOTHING_WAITS = Backlog(0, 0, None)
+_MOST_DECLINED = 1_000
+"""The number of neighbours of which it is known why they were refused."""
 
 
 class LinkStatus(NamedTuple):
@@ -40,6 +42,8 @@ class Links:
         """The sessions of established links."""
         self._refused: dict[str, None] = {}
         """The neighbours whose wanted links were refused."""
+        self.declined: dict[str, str] = {}
+        """Why the last question of a neighbour for a link was refused here; the oldest first."""
         self._waiting: dict[str, int] = {}
         """The times at which lost links are opened again."""
         self._replies: list[tuple[str, Frame]] = []
@@ -98,6 +102,7 @@ class Links:
 
     def allow(self, peer: str) -> None:
         """Accept links from a neighbour again after :meth:`disconnect` has barred it."""
+        self.declined.pop(peer, None)
         if peer in self._ends:
             self._ends[peer].allow()
 
@@ -149,7 +154,15 @@ class Links:
             return self._data(end, frame, now)
         end = end or self._end(peer)
         events = end.receive_data(frame, now) if isinstance(frame, Data) else end.receive(frame, now)
+        if end.declined:
+            self._note_declined(end)
         return self._happened(end, events, now)
+
+    def _note_declined(self, end: End) -> None:
+        self.declined.pop(end.peer, None)
+        self.declined[end.peer], end.declined = end.declined, ""
+        if len(self.declined) > _MOST_DECLINED:
+            del self.declined[next(iter(self.declined))]
 
     def _data(self, end: End, frame: Data, now: int) -> Sequence[LinkEvent]:
         events = end.receive_data(frame, now)
@@ -182,6 +195,7 @@ class Links:
         for event in events:
             if isinstance(event, Up):
                 assert end.link is not None
+                self.declined.pop(peer, None)
                 session = self._sessions[peer] = end.link.session
                 session.has_room = self._has_room and not self._full
             elif isinstance(event, Down):

@@ -254,8 +254,11 @@ class _Fitting:
         source = key[2].source
         if bool(source) is not self._router.names_sources(key[1]):
             return f"in the architecture {self._router.name} it has {'no' if source else 'a'} source"
-        is_heard = key[0] in ("held", "compressed")
-        return "it is said of this server itself" if is_heard and source == self._settings.server else None
+        if key[0] not in ("held", "compressed"):
+            return None
+        if self._router.peers.get(source) is Role.GATEWAY:
+            return f"its source is {brief(source)}, which is a gateway and so is not in this network"
+        return "it is said of this server itself" if source == self._settings.server else None
 
     def _parts_problem(
         self, key: Key, parts: Collection[Standing], taken: Mapping[tuple[str, Standing], None]

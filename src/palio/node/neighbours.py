@@ -15,6 +15,7 @@ from palio.routing.border import Border, Gateway
 from palio.routing.compression import Compression
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router, UnexpectedMessageError
+from palio.routing.topology import MOST_LATENCY
 
 
 class Neighbours:
@@ -58,6 +59,7 @@ class Neighbours:
             return f"{self._settings.server} is {self._router.name}, and {peer} is {architecture}"
         try:
             self._router.check_neighbour(Role(role))
+            self._router.check_name(peer, Role(role))
             if architecture is not None and self._is_in_tree(Role(role)):
                 self._check_above(Role(role), peer)
                 self.membership.check(peer, (member for member, _ in members))
@@ -70,6 +72,7 @@ class Neighbours:
         role = Role(wish.role)
         try:
             self._router.check_neighbour(role)
+            self._router.check_name(peer, role)
             self._check_above(role, peer)
             if self._is_in_tree(role):
                 self.membership.check(peer, [peer])
@@ -92,6 +95,8 @@ class Neighbours:
     def _wish(self, peer: str, role: Role, latency: int) -> Wish:
         if latency < 1:
             raise CallerError(f"the latency is {latency}; the least is 1")
+        if latency > MOST_LATENCY:
+            raise CallerError(f"the latency is {latency}; the highest is {MOST_LATENCY:,}")
         if role is Role.GATEWAY and peer not in self._settings.gateways:
             raise CallerError(f"{peer} is no gateway of this server; it has to be in the configuration of both")
         return Wish(role.value, latency)

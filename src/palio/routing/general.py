@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Generic, NamedTuple
 
-from palio.errors import CallerError
+from palio.errors import CallerError, brief
 from palio.matching.candidates import E
 from palio.matching.preparation import Preparations
 from palio.model import Advertisement, Filter
@@ -148,6 +148,14 @@ class General(Router):
         if role not in (Role.PEER, Role.GATEWAY):
             raise CallerError(f"in a network of peers there is no {role.value}")
 
+    def check_name(self, peer: str, role: Role) -> None:
+        """A gateway and a source must not have the same name, because both are holders in the same tables."""
+        if role is Role.GATEWAY and any([*self._wanted.known(peer), *self._offered.known(peer)]):
+            raise CallerError(
+                f"{brief(peer)} cannot be a gateway now: servers of the network of {brief(self.server)} say that it is "
+                "one of them, and have sent subscriptions or advertisements of it"
+            )
+
     def hears_subscriptions(self, role: Role) -> bool:  # noqa: ARG002
         """All do, of some sources."""
         return True
@@ -198,6 +206,7 @@ class General(Router):
 
         To a server of another network this one stands for the whole of its own; to its own, for the other one.
         """
+        self.check_name(peer, role)
         if role is Role.GATEWAY:
             super().connect(peer, role)
             return

@@ -129,6 +129,9 @@ class Router(ABC):
     def check_neighbour(self, role: Role) -> None:
         """Refuse a neighbour that the architecture has no place for."""
 
+    def check_name(self, peer: str, role: Role) -> None:  # noqa: B027 (most architectures keep names apart)
+        """Refuse a neighbour whose name already stands for something else in the tables."""
+
     @abstractmethod
     def hears_subscriptions(self, role: Role) -> bool:
         """Whether subscriptions are passed on to such a neighbour."""

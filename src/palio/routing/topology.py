@@ -20,6 +20,8 @@ from palio.routing.messages import Account, Stamp
 from palio.routing.paths import Graph
 
 _NOBODY = Account("", 0, -1, ())
+MOST_LATENCY = 1_000_000_000
+"""The highest latency of a configured link."""
 PACE = 10_000
 """Microseconds between two times at which accounts are passed on."""
 _MOST_OUTDONE = 16

@@ -22,6 +22,7 @@ from palio.node.settings import DEFAULT_COMPARISONS, MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
 from palio.routing.router import Role
+from palio.routing.topology import MOST_LATENCY
 from palio.server.config_lines import located
 from palio.server.store_config import ArchiveTable, Durable, StoreTable
 
@@ -151,7 +152,7 @@ class Peer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """Where it is: ``palio://host:port``, or ``palios://`` with TLS; without, it is waited for."""
     role: Literal["peer", "master", "client", "gateway"] = "peer"
     """What it is to this server."""
-    latency: Count = 1
+    latency: Annotated[int, msgspec.Meta(ge=1, le=MOST_LATENCY)] = 1
     """What the link counts for where there are several ways."""
     token: str = ""
     """By which this server is known there."""
@@ -493,11 +494,12 @@ def _check_url(key: str, peer: Peer) -> None:
     try:
         parts = urlsplit(peer.url)
         host = parts.hostname if parts.scheme in ("palio", "palios") and parts.port else None
-    except ValueError:  # a port that is no number, or brackets that do not belong together
-        host = None
-    if not host or parts.path or parts.username is not None:
+        is_name = host is not None and host.isprintable() and " " not in host and bool(host.encode("idna"))
+    except ValueError:  # a port that is not a number, brackets that do not match, a name that DNS cannot have
+        is_name = False
+    if not is_name or parts.path or parts.username is not None:
         raise ConfigError(f"{key}.url: is to be palio://host:port or palios://host:port")
-    if peer.token and not peer.is_encrypted and not is_loopback(host):
+    if peer.token and not peer.is_encrypted and not is_loopback(str(host)):
         raise ConfigError(f"{key}.url: a token would go over the network for all to read; use palios://")
 
 

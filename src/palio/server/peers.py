@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import ssl
 from dataclasses import replace
 from random import SystemRandom
@@ -19,6 +18,7 @@ from palio.link.states import State
 from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
 from palio.node import ports
 from palio.routing.router import Role
+from palio.server.agents import agent_of
 from palio.server.config import Peer, Tls
 from palio.server.connection import Connection
 from palio.server.errors import Code, RefusedError
@@ -43,22 +43,6 @@ _MOST_MET = 1_000
 _LOST = "the connection was lost"
 """The reason if neither end has given one."""
 _random = SystemRandom()
-_AGENT = re.compile(r"palio start=(\d{1,19})")
-
-
-def agent_of(start: int) -> str:
-    """The agent string of a server. The number distinguishes two processes with the same name.
-
-    >>> start_of(agent_of(7)), start_of("another program")
-    (7, None)
-    """
-    return f"palio start={start}"
-
-
-def start_of(agent: str) -> int | None:
-    """Parse the start of a server from its agent string. Servers of version 1 do not send it."""
-    found = _AGENT.fullmatch(agent)
-    return int(found.group(1)) if found else None
 
 
 class Dialed(Connection):
@@ -74,13 +58,13 @@ class Dialed(Connection):
 
     def _begin(self) -> None:
         config = self._server.config
-        agent = agent_of(self._server.driver.node.settings.start)
+        agent = agent_of(self._server.driver.node.settings.start, self.name)
         self.say(Hello(VERSIONS, "server", config.server, self._peer.token, agent))
 
     def _before_welcome(self, kind: int, content: bytes) -> None:
         frame = control.decode(kind, content)
         if isinstance(frame, Goodbye):
-            self.reason = f"{frame.code}: {frame.text}"
+            self.reason = frame.text if frame.code == Code.NAME.value else f"{frame.code}: {frame.text}"
             self._transport.close()
             return
         if not isinstance(frame, Welcome) or frame.version not in VERSIONS:
@@ -187,7 +171,7 @@ class Peers:
         self._contests: set[asyncio.Task[None]] = set()
         """Pending decisions between two connections of the same name."""
         self._met: dict[str, None] = {}
-        """Neighbours that have had a link; they stay in the metrics until an operator removes them."""
+        """Neighbours that have had a link."""
 
     # -- configuration -------------------------------------------------------------------------------------------------
 
@@ -357,17 +341,25 @@ class Peers:
         is_same = older.start is not None and older.start == connection.start
         is_other = older.start is not None and connection.start is not None and not is_same
         if is_other or (older.is_dialed == connection.is_dialed and not is_same):
-            self._decide(self._contest(older, connection))
+            self._decide(self._contest(older, connection), connection)
             return
         if older.is_dialed != connection.is_dialed and older.is_dialed == (self._server.config.server < name):
-            self._decide(self._abort_if_dead(older))
+            self._decide(self._abort_if_dead(older), connection)
             raise RefusedError(Code.REPLACED, "there is another connection between the two servers")
         older.close(Code.REPLACED, f"{name} has connected again")
         self._keep(connection)
 
-    def _decide(self, decision: Coroutine[None, None, None]) -> None:
-        """Decide between two connections in a task of its own."""
-        task = self._server.loop.create_task(decision)
+    def _decide(self, decision: Coroutine[None, None, None], newer: Connection) -> None:
+        """Decide between two connections in a task of its own. After a fault the newer one is closed."""
+
+        async def decide() -> None:
+            try:
+                await decision
+            except Exception as error:  # noqa: BLE001 (otherwise the newer connection would wait for ever)
+                self._server.fault("contest", error)
+                newer.fail()
+
+        task = self._server.loop.create_task(decide())
         self._contests.add(task)
         task.add_done_callback(self._contests.discard)
 
@@ -484,9 +476,10 @@ class Peers:
 
     @property
     def names(self) -> list[str]:
-        """All neighbours in the metrics: configured, added, linked, connected, or met before."""
+        """All neighbours in status and metrics: configured, added, linked, connected, removed, or met before."""
         driver = self._server.driver
-        return sorted({*self.known, *driver.node.links.peers, *driver.node.links.wishes, *driver.peers, *self._met})
+        links = driver.node.links
+        return sorted({*self.known, *links.peers, *links.wishes, *links.barred, *driver.peers, *self._met})
 
     def is_connected(self, name: str) -> bool:
         """Whether there is a connection to a neighbour that is not being closed."""

@@ -150,6 +150,9 @@ class Process:
     """A server that is told what to do by signals."""
 
     def __init__(self, path: Path, *, logs_json: bool = False) -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)  # by default the process would end
+        self._is_started = self._is_reload_due = False
+        """A reload that the operator asks for while the server starts is done when it has started."""
         self._path = path
         self._logs_json = logs_json
         self._stopping = asyncio.Event()
@@ -176,10 +179,12 @@ class Process:
             self._http = HttpPort(self._server, config.http)
             self._http.start()
         loop.set_exception_handler(self._unexpected)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stopping.set)
         self._announce()
+        self._is_started = True
+        if self._is_reload_due:
+            self._reload()
         await self._told_to_stop()
         self._log.info("stopping", drain_seconds=config.connections.drain_seconds)
         await self._server.stop()
@@ -227,6 +232,9 @@ class Process:
             self._log.warning("insecure", advice=f"{missing}; configure tokens and tls before others can connect")
 
     def _reload(self) -> None:
+        if not self._is_started:
+            self._is_reload_due = True
+            return
         try:
             config = self._load()
             needs_restart = self._server.reload(config)

@@ -20,6 +20,7 @@ from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
 from palio.node.ports import Fault, LeaseEnded, LinkDown, LinkRefused, LinkUp, Unsendable
+from palio.server.agents import check_target, start_of
 from palio.server.archiving import Archiving
 from palio.server.backlog import Backlog
 from palio.server.config import Config, Peer
@@ -28,7 +29,7 @@ from palio.server.credentials import Credentials
 from palio.server.driver import Driver
 from palio.server.errors import Code, RefusedError
 from palio.server.metrics import Counts
-from palio.server.peers import Peers, encryption, start_of
+from palio.server.peers import Peers, encryption
 from palio.server.queries import Queries
 from palio.server.storage import Storage
 from palio.server.store_config import log_settings, mode_of
@@ -298,6 +299,7 @@ class Server:
     def _let_in(self, connection: Connection) -> None:
         name = connection.name
         if connection.role == "server":
+            check_target(connection.agent, self.config.server)
             connection.start = start_of(connection.agent)
             self.peers.admit(connection)
             return

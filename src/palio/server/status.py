@@ -138,5 +138,8 @@ def link_reason(server: Server, name: str) -> str:
     state = link_state(server, name)
     if state == "up":
         return ""
-    said = server.driver.node.links.status(name).reason or server.peers.reasons.get(name, "")
+    links = server.driver.node.links
+    if state == "down" and name in links.declined and server.peers.is_connected(name):
+        return links.declined[name]
+    said = links.status(name).reason or server.peers.reasons.get(name, "")
     return said or STATE_REASONS["silent" if state == "down" and server.peers.is_connected(name) else state]
