@@ -1,4 +1,4 @@
-"""What all attacks of the hostile campaign share: bounds of time and processor, connections, and bodies made by hand."""
+"""What all attacks of the hostile campaign share: bounds of time and processor, connections, bodies made by hand."""
 
 from __future__ import annotations
 

@@ -18,13 +18,16 @@ from tests.processes.hostile_fleet import NETWORKS, HostileFleet
 from tests.processes.hostile_judge import (
     Figures,
     LedgerJudge,
+    Samples,
     Span,
     broken_bounds,
     by_attack,
     p99,
-    read_samples,
+    read_breaks,
     read_visits,
-    turned_away,
+    read_wakes,
+    shortened,
+    unserved,
     within,
 )
 from tests.processes.hostile_load import CLIENTS
@@ -37,7 +40,6 @@ _WARM_UP_SECONDS = 2.0
 """Before the load is measured: clients and servers have just begun."""
 _GRACE_SECONDS = 30.0
 """An attacker that does not end so long after its time is killed."""
-_ENOUGH = 10
 _LINE_BYTES = 1 << 20
 
 
@@ -116,11 +118,14 @@ class HostileCampaign:
         self.fleet = HostileFleet(NETWORKS[plan.network], folder, [*CLIENTS], plan.program)
         self._judge = LedgerJudge(folder)
         self._probes = Probes(self.fleet, lambda: ", ".join(sorted(self._running)) or "none")
+        self._samples = Samples(folder)
+        self._wakes = Process("wakes", "hostile_wakes", [str(folder / "wakes.jsonl")], folder)
         self._workers = [Process(f"attacker-{i}", "hostile_worker", (), folder) for i in range(plan.at_once)]
         self._running: Counter[str] = Counter()
+        self._random = Random(f"{plan.seed} order")
         self._kinds = self._order()
         self._spans: list[Span] = []
-        self._attacks = 0
+        self._attacks = self._commands = 0
         self._cpu: Counter[str] = Counter()
         """Seconds of processor that attackers used, by phase."""
         self._problems: list[str] = []
@@ -138,11 +143,11 @@ class HostileCampaign:
             try:
                 return await self._run(load)
             finally:
-                await asyncio.gather(*(each.kill() for each in (load, *self._workers)))
+                await asyncio.gather(*(each.kill() for each in (load, self._wakes, *self._workers)))
 
     async def _run(self, load: Process) -> tuple[Figures, list[str]]:
         plan = self._plan
-        await asyncio.gather(*(each.start() for each in (load, *self._workers)))
+        await asyncio.gather(*(each.start() for each in (load, self._wakes, *self._workers)))
         if await load.answer(START_SECONDS) is None:
             return Figures(), ["the subscriptions of the innocent load do not spread"]
         probing = asyncio.create_task(self._probes.run())
@@ -182,10 +187,11 @@ class HostileCampaign:
             self._running = +self._running
             said = await self._command(worker, name, min(left, self._plan.attack_seconds))
             self._running = self._running - Counter([name])
-            self._attacks += 1
+            self._attacks += bool(said["counts"])  # one that did not get through to a server was none
+            self._commands += 1
             self._spans.append(Span(name, said["began"], said["ended"]))
             self._cpu["attacks"] += said["cpu_seconds"]
-            self._problems += [f"{name}: {text}" for text in said["problems"][:_ENOUGH]]
+            self._problems += [f"{name}: {text}" for text in said["problems"]]
             counts = ", ".join(f"{count:,} {what}" for what, count in said["counts"].items())
             self._say(f"  {name}: {counts or 'nothing done'}; {said['error'] or 'done'}")
 
@@ -196,7 +202,7 @@ class HostileCampaign:
             (server.name, server.port, server.http_port, self.fleet.network.architecture)
             for server in self.fleet.servers.values()
         ]
-        seed = f"{self._plan.seed} {self._attacks} {worker.name}"
+        seed = f"{self._plan.seed} {self._commands} {worker.name}"
         worker.tell(json.dumps({"attack": name, "seed": seed, "targets": targets, "seconds": seconds}))
         said = await worker.answer(seconds + _GRACE_SECONDS)
         if said is None:
@@ -206,8 +212,7 @@ class HostileCampaign:
         return {"began": began, "ended": time.monotonic(), **said}
 
     def _order(self) -> list[str]:
-        random = Random(f"{self._plan.seed} order {getattr(self, '_attacks', 0)}")
-        return random.sample(self._plan.kinds, len(self._plan.kinds))
+        return self._random.sample(self._plan.kinds, len(self._plan.kinds))
 
     async def _finish(self, load: Process) -> None:
         """Publishing ends: wait until everything is acknowledged and has come."""
@@ -234,7 +239,7 @@ class HostileCampaign:
         while True:
             await asyncio.sleep(_PROGRESS_SECONDS)
             now = time.monotonic()
-            latest = within(read_samples(self._folder), now - _PROGRESS_SECONDS, now)
+            latest = within(self._samples.read(), now - _PROGRESS_SECONDS, now)
             self._say(
                 f"p99 of the last {_PROGRESS_SECONDS:.0f} s {p99(latest):,.0f} ms of {len(latest):,}; memory "
                 + ", ".join(f"{name} {kib // 1024} MiB" for name, kib in self._probes.rss_kib.items())
@@ -244,19 +249,22 @@ class HostileCampaign:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     def _judged(self, alone: tuple[float, float], attacked: tuple[float, float]) -> tuple[Figures, list[str]]:
-        samples, visits = read_samples(self._folder), read_visits(self._folder)
-        beside = within(samples, *attacked)
+        samples, visits, wakes = self._samples.read(), read_visits(self._folder), read_wakes(self._folder)
+        beside, breaks = within(samples, *attacked), read_breaks(self._folder)
         self._probes.look_at_memory()
         figures = Figures(
             attacks=self._attacks,
             p99_ms=round(p99(beside), 1),
             p99_ms_alone=round(p99(within(samples, *alone)), 1),
             most_ms=round(max(beside, default=0.0), 1),
+            wake_ms=round(p99(within(wakes, *attacked)), 1),
+            wake_ms_alone=round(p99(within(wakes, *alone)), 1),
             rss_mib=self._probes.rss_mib,
             log_mib=self._probes.log_mib,
             records=self.fleet.records(),
             visits=len(visits),
             turned_away=sum(bool(each.error) for each in visits),
+            disconnected=len(breaks),
             unhealthy=len(self._probes.unhealthy),
             cpu_attackers=round(self._cpu["attacks"] / (attacked[1] - attacked[0]), 2),
             cpu_busy=round(self._cpu["busy"] / (alone[1] - alone[0]), 2),
@@ -268,18 +276,14 @@ class HostileCampaign:
             *problems,
             *broken_bounds(figures, rows),
             *self.fleet.dead(),
-            *self.fleet.faults()[:_ENOUGH],
-            *_shortened(self._probes.unhealthy),
-            *turned_away(visits, self._spans),
-            *_shortened(self._problems),
+            *shortened(self.fleet.faults()),
+            *shortened(self.fleet.strange_lines()),
+            *shortened(self._probes.unhealthy),
+            *unserved(visits, breaks, self._spans),
+            *shortened(self._problems),
         ]
 
     def _tell_attacks(self, rows: Iterable[tuple[str, int, float]]) -> None:
         self._say("attack               times  p99 of the load while it was made, with others beside it")
         for name, count, milliseconds in rows:
             self._say(f"{name:20} {count:5}  {milliseconds:9,.1f} ms")
-
-
-def _shortened(texts: Sequence[str]) -> list[str]:
-    more = [f"and {len(texts) - _ENOUGH} more like the last one"] if len(texts) > _ENOUGH else []
-    return [*texts[:_ENOUGH], *more]

@@ -133,6 +133,15 @@ class HostileFleet(Fleet):
         """How long the longest log of a server is."""
         return max(server.log_bytes for server in self.servers.values())
 
+    def strange_lines(self) -> list[str]:
+        """Lines of logs that are not JSON, though servers were asked for that."""
+        return [
+            f"{name} logs a line that is not JSON: {line[:200]!r}"
+            for name in self.servers
+            for line in (self._folder / f"{name}.log").read_text(errors="replace").splitlines()
+            if not line.startswith("{")
+        ]
+
     def dead(self) -> list[str]:
         """Servers that have ended though they were not asked to, with the last lines of their logs."""
         return [

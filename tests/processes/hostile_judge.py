@@ -37,6 +37,13 @@ class Visit(NamedTuple):
     error: str
 
 
+class Break(NamedTuple):
+    """An innocent client has lost its connection."""
+
+    moment: float
+    text: str
+
+
 class Span(NamedTuple):
     """An attack, and when it was made."""
 
@@ -62,7 +69,13 @@ class Figures(NamedTuple):
     records: int = 0
     visits: int = 0
     turned_away: int = 0
+    disconnected: int = 0
+    """How often innocent clients lost their connections."""
     unhealthy: int = 0
+    """Health checks that failed."""
+    wake_ms: float = 0.0
+    """The p99 of the delay with which the machine woke a process that did nothing else, beside attacks."""
+    wake_ms_alone: float = 0.0
     cpu_attackers: float = 0.0
     """Processors that attackers used, on the average."""
     cpu_busy: float = 0.0
@@ -102,9 +115,34 @@ def read_lines(path: Path) -> list[list[Any]]:
     return [json.loads(each) for each in text[: text.rfind("\n") + 1].splitlines()]
 
 
-def read_samples(folder: Path) -> list[Sample]:
-    """The latencies of a campaign."""
-    return [Sample(*each) for each in read_lines(folder / "latencies.jsonl")]
+def read_breaks(folder: Path) -> list[Break]:
+    """The lost connections of a campaign."""
+    return [Break(*each) for each in read_lines(folder / "breaks.jsonl")]
+
+
+def read_wakes(folder: Path) -> list[Sample]:
+    """How late the machine woke a process that did nothing else."""
+    return [Sample(*each) for each in read_lines(folder / "wakes.jsonl")]
+
+
+class Samples:
+    """Reads the latencies of a campaign as they come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "latencies.jsonl"
+        self._place = 0
+        self._samples: list[Sample] = []
+
+    def read(self) -> list[Sample]:
+        """All until now."""
+        if self._path.exists():
+            with self._path.open("rb") as file:
+                file.seek(self._place)
+                data = file.read()
+            end = data.rfind(b"\n") + 1
+            self._place += end
+            self._samples += [Sample(*json.loads(each)) for each in data[:end].splitlines()]
+        return self._samples
 
 
 def read_visits(folder: Path) -> list[Visit]:
@@ -156,13 +194,27 @@ def broken_bounds(figures: Figures, rows: Iterable[tuple[str, int, float]] = ())
     return found
 
 
-def turned_away(visits: Iterable[Visit], spans: Sequence[Span]) -> list[str]:
-    """Visits that failed, with the attacks that were made meanwhile."""
-    failed = [each for each in visits if each.error]
-    return [
+def unserved(visits: Iterable[Visit], breaks: Iterable[Break], spans: Sequence[Span]) -> list[str]:
+    """Innocent clients that could not connect or lost their connections, with the attacks that were made meanwhile."""
+    failed = [
         f"an innocent client was turned away at {each.server}: {each.error} (during {during(each.began, spans)})"
-        for each in failed[:_MOST_TOLD]
+        for each in visits
+        if each.error
     ]
+    lost = [
+        f"an innocent client lost its connection: {each.text} (during {during(each.moment, spans)})" for each in breaks
+    ]
+    return [*shortened(failed), *shortened(lost)]
+
+
+def shortened(texts: Sequence[str]) -> list[str]:
+    """The first of some texts, and how many more there are.
+
+    >>> shortened(["a"] * 12)[-1]
+    'and 2 more like the last one'
+    """
+    more = [f"and {len(texts) - _MOST_TOLD} more like the last one"] if len(texts) > _MOST_TOLD else []
+    return [*texts[:_MOST_TOLD], *more]
 
 
 def during(moment: float, spans: Iterable[Span]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import logging
 import sys
 import time
 from collections.abc import Callable
@@ -60,6 +61,20 @@ class Notebook:
     def flush(self) -> None:
         """Let others read what was written."""
         self._file.flush()
+
+
+class Breaks(logging.Handler):
+    """Notes when clients say that they have lost a connection, and why."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        super().__init__(logging.WARNING)
+        self._notebook = notebook
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """A client has logged something."""
+        text = record.getMessage()
+        if "connecting again" in text:
+            self._notebook.write(round(time.monotonic(), 6), text)
 
 
 class Times:
@@ -202,6 +217,8 @@ class Load:
         self._urls = urls
         self._visits = Notebook(folder / "visits.jsonl")
         self._latencies = Notebook(folder / "latencies.jsonl")
+        self._breaks = Notebook(folder / "breaks.jsonl")
+        logging.getLogger("palio.client").addHandler(Breaks(self._breaks))
         times = Times(self._latencies)
         self._publishers = [
             Publisher(name, server, self._url(server), Book(folder / f"{name}.ledger").write, times, seed, rate)
@@ -251,8 +268,8 @@ class Load:
     async def _flush(self) -> None:
         while True:
             await asyncio.sleep(0.2)
-            self._visits.flush()
-            self._latencies.flush()
+            for notebook in (self._visits, self._latencies, self._breaks):
+                notebook.flush()
 
 
 def _say(**fields: object) -> None:
