@@ -9,7 +9,7 @@ from contextlib import suppress
 from palio.codec import control, frames
 from palio.codec.control import Goodbye
 from palio.link import wire
-from palio.link.frames import Accept, Data, Frame, Known, Open, Probe
+from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, Probe, Refuse
 from palio.model import Advertisement, Filter
 from palio.routing import messages
 from palio.routing.messages import Message, Stamp
@@ -124,6 +124,8 @@ class _Liar:
         self._session: Stamp = (scene.random.randrange(1, 2**30), self._name, scene.random.randrange(2**40))
         self._next = 0
         self._expected = 0
+        self._is_over = False
+        """Whether the server has ended the link."""
 
     @property
     def _members(self) -> tuple[tuple[str, Stamp], ...]:
@@ -132,7 +134,7 @@ class _Liar:
     async def run(self) -> None:
         role = "master" if self._target.architecture == "hs" else "peer"
         await _say(self._connection, Open(self._session, role, self._target.architecture, self._members))
-        while True:
+        while not self._is_over:
             kind, content = await self._connection.next()
             if kind == frames.LINK:
                 await self._hear(wire.decode(content))
@@ -147,6 +149,11 @@ class _Liar:
             case Accept(session):
                 self._session = session
                 await self._lie()
+            case Close(session):
+                await _say(self._connection, Closed(session))
+                self._is_over = True
+            case Refuse():
+                self._is_over = True
             case Probe(session, number):
                 await _say(self._connection, Known(session, number, 0, self._next, self._expected))
             case Data(session, first, said):
