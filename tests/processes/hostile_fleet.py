@@ -44,17 +44,16 @@ all_keys_bytes = 33_554_432
 [http]
 port = 0
 """
-MEMORY_MIB = 640
+MEMORY_MIB = 512
 """Bound of the memory of a server, the sum of these:
 
-- 110: a server with its libraries, before anything is in it (about 75 on the machine where this was written), and the
-  innocent load
+- 110: a server with its libraries (about 50 on the machine where this was written) and the innocent load
 - 288: the configured budgets: output that waits (64), unfinished frames (64), bytes that wait for the disk (32), keys
-  (32), the queue of each of two links (2 x 32; with more than half in it, publishers wait), history (16), entries of
-  the log that are cached (16)
-- 160: subscriptions and advertisements that three attackers hold at the same time, which only ``filters_per_party``
-  bounds: up to 3,000 filters of 20 constraints each, at about 18 KiB for a filter with its place in the tables
-- 82: what the allocator does not give back: a quarter of the configured budgets and something
+  (32), the queues of two links (2 x 32; with more in them, publishers wait), history (16), entries of the log that are
+  cached (16)
+- 80: subscriptions and advertisements that three attackers hold at the same time, which only ``filters_per_party``
+  bounds: up to 3,000 filters of 20 constraints, each at about 9 KiB
+- 34: memory that the allocator does not give back
 """
 
 

@@ -247,12 +247,12 @@ async def history(scene: Scene) -> None:
         document = filter_document([*rows, ("z", "integer", "=", scene.random.randrange(10**6))])
         await connection.ask("unsubscribe", "filter", document)
         sent += len(document)
+        scene.counts["requests"] += 1
         if scene.random.random() < 0.002:
             await connection.send(_with_payload(payload))
             sent += len(payload)
         if connection.number % 20 == 0:
             await scene.breathe()
-    scene.counts["bytes"] += sent
     await connection.ask("subscribe", "filter", filter_document(unequal(scene.random)))
     drain.cancel()
     await asyncio.gather(drain, return_exceptions=True)
