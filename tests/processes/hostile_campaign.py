@@ -20,13 +20,14 @@ from tests.processes.hostile_judge import (
     LedgerJudge,
     Samples,
     Span,
+    Trouble,
     broken_bounds,
     by_attack,
     p99,
     read_breaks,
     read_visits,
     read_wakes,
-    shortened,
+    told,
     unserved,
     within,
 )
@@ -117,7 +118,7 @@ class HostileCampaign:
         self._plan, self._folder, self._say = plan, folder, say
         self.fleet = HostileFleet(NETWORKS[plan.network], folder, [*CLIENTS], plan.program)
         self._judge = LedgerJudge(folder)
-        self._probes = Probes(self.fleet, lambda: ", ".join(sorted(self._running)) or "none")
+        self._probes = Probes(self.fleet, lambda: tuple(sorted(self._running)))
         self._samples = Samples(folder)
         self._wakes = Process("wakes", "hostile_wakes", [str(folder / "wakes.jsonl")], folder)
         self._workers = [Process(f"attacker-{i}", "hostile_worker", (), folder) for i in range(plan.at_once)]
@@ -276,11 +277,14 @@ class HostileCampaign:
             *problems,
             *broken_bounds(figures, rows),
             *self.fleet.dead(),
-            *shortened(self.fleet.faults()),
-            *shortened(self.fleet.strange_lines()),
-            *shortened(self._probes.unhealthy),
-            *unserved(visits, breaks, self._spans),
-            *shortened(self._problems),
+            *told(
+                [
+                    *map(Trouble, [*self.fleet.fault_places(), *self.fleet.strange_lines()]),
+                    *self._probes.unhealthy,
+                    *unserved(visits, breaks, self._spans),
+                    *map(Trouble, self._problems),
+                ]
+            ),
         ]
 
     def _tell_attacks(self, rows: Iterable[tuple[str, int, float]]) -> None:

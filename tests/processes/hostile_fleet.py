@@ -132,6 +132,15 @@ class HostileFleet(Fleet):
         """How long the longest log of a server is."""
         return max(server.log_bytes for server in self.servers.values())
 
+    def fault_places(self) -> list[str]:
+        """The faults that servers report, without their times."""
+        return [
+            f"{name} reports a fault at {line.get('where')}: {line.get('stack')}"
+            for name, server in self.servers.items()
+            for line in server.said()
+            if line["event"] in ("fault", "broken")
+        ]
+
     def strange_lines(self) -> list[str]:
         """Lines of logs that are not JSON, though servers were asked for that."""
         return [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from tests.processes.kill_ledger import Follower
 P99_MS = 50.0
 P99_FACTOR = 3.0
 """The latency of the innocent load may be that, or so many times that without attacks, whatever is more."""
-_MOST_TOLD = 10
+_MOST_NAMED = 5
 
 
 class Sample(NamedTuple):
@@ -194,33 +195,52 @@ def broken_bounds(figures: Figures, rows: Iterable[tuple[str, int, float]] = ())
     return found
 
 
-def unserved(visits: Iterable[Visit], breaks: Iterable[Break], spans: Sequence[Span]) -> list[str]:
-    """Innocent clients that could not connect or lost their connections, with the attacks that were made meanwhile."""
-    failed = [
-        f"an innocent client was turned away at {each.server}: {each.error} (during {during(each.began, spans)})"
-        for each in visits
-        if each.error
+class Trouble(NamedTuple):
+    """Something that went wrong, and the attacks that were being made."""
+
+    text: str
+    during: tuple[str, ...] = ()
+
+
+def unserved(visits: Iterable[Visit], breaks: Iterable[Break], spans: Sequence[Span]) -> list[Trouble]:
+    """Innocent clients that could not connect or lost their connections."""
+    return [
+        *(
+            Trouble(f"an innocent client was turned away at {each.server}: {each.error}", during(each.began, spans))
+            for each in visits
+            if each.error
+        ),
+        *(
+            Trouble(f"an innocent client lost its connection: {each.text}", during(each.moment, spans))
+            for each in breaks
+        ),
     ]
-    lost = [
-        f"an innocent client lost its connection: {each.text} (during {during(each.moment, spans)})" for each in breaks
-    ]
-    return [*shortened(failed), *shortened(lost)]
 
 
-def shortened(texts: Sequence[str]) -> list[str]:
-    """The first of some texts, and how many more there are.
-
-    >>> shortened(["a"] * 12)[-1]
-    'and 2 more like the last one'
-    """
-    more = [f"and {len(texts) - _MOST_TOLD} more like the last one"] if len(texts) > _MOST_TOLD else []
-    return [*texts[:_MOST_TOLD], *more]
-
-
-def during(moment: float, spans: Iterable[Span]) -> str:
+def during(moment: float, spans: Iterable[Span]) -> tuple[str, ...]:
     """The attacks that were made at a moment.
 
     >>> during(1.5, [Span("flood", 1.0, 2.0), Span("twins", 3.0, 4.0)])
-    'flood'
+    ('flood',)
     """
-    return ", ".join(each.name for each in spans if each.began <= moment <= each.ended + 1) or "none"
+    return tuple(each.name for each in spans if each.began <= moment <= each.ended + 1)
+
+
+def told(troubles: Iterable[Trouble]) -> list[str]:
+    """Each trouble once, with how often it happened and the attacks that were made most often meanwhile.
+
+    >>> told([Trouble("a", ("flood", "twins")), Trouble("b"), Trouble("a", ("flood",))])
+    ['a (2 times; during flood 2, twins 1)', 'b']
+    """
+    times: Counter[str] = Counter()
+    attacks: dict[str, Counter[str]] = {}
+    for each in troubles:
+        times[each.text] += 1
+        attacks.setdefault(each.text, Counter()).update(each.during)
+    found = []
+    for text, count in times.items():
+        more = [f"{count} times"] if count > 1 else []
+        names = ", ".join(f"{name} {number}" for name, number in attacks[text].most_common(_MOST_NAMED))
+        more += [f"during {names}"] if names else []
+        found.append(f"{text} ({'; '.join(more)})" if more else text)
+    return found

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from tests.processes.hostile_fleet import HostileFleet
+from tests.processes.hostile_judge import Trouble
 
 _PAUSE_SECONDS = 1.0
 _HEALTH_SECONDS = 3.0
@@ -19,12 +20,12 @@ _MIB = 1 << 20
 class Probes:
     """Looks at all servers once a second."""
 
-    def __init__(self, fleet: HostileFleet, during: Callable[[], str]) -> None:
+    def __init__(self, fleet: HostileFleet, during: Callable[[], tuple[str, ...]]) -> None:
         self._fleet = fleet
         self._during = during
-        """The attacks that are being made, for people."""
+        """The attacks that are being made."""
         self.rss_kib: dict[str, int] = dict.fromkeys(fleet.network.servers, 0)
-        self.unhealthy: list[str] = []
+        self.unhealthy: list[Trouble] = []
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -50,17 +51,16 @@ class Probes:
         return round(self._fleet.log_bytes() / _MIB, 2)
 
     async def _check_health(self, name: str) -> None:
-        began = time.monotonic()
         during = self._during()
         try:
             async with asyncio.timeout(_HEALTH_SECONDS):
                 said = await _get_health(self._fleet.servers[name].http_port)
         except TimeoutError:
-            said = f"no answer in {time.monotonic() - began:.1f} s"
+            said = f"no answer in {_HEALTH_SECONDS:g} s"
         except OSError as error:
             said = repr(error)
         if said != "200":
-            self.unhealthy.append(f"{name}: /healthz: {said} (during {during})")
+            self.unhealthy.append(Trouble(f"{name}: /healthz: {said}", during))
 
     async def links_down(self) -> list[str]:
         """Links of the network that do not come up by themselves after the attacks."""

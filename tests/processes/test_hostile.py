@@ -21,6 +21,7 @@ from tests.processes.hostile_judge import (
     Visit,
     broken_bounds,
     by_attack,
+    told,
     unserved,
 )
 from tests.processes.hostile_worker import ATTACKS, attack
@@ -124,10 +125,10 @@ def test_the_worst_attacks_are_named() -> None:
 
 def test_clients_that_were_not_served_are_named_with_the_attacks() -> None:
     visits = [Visit(1.0, "a0", 5.0, ""), Visit(2.0, "a1", 5.0, "TimeoutError: ")]
-    said = unserved(visits, [Break(2.5, "silent")], [Span("flood", 1.5, 3.0)])
+    said = told(unserved(visits, [Break(2.5, "silent")], [Span("flood", 1.5, 3.0)]))
     assert said == [
-        "an innocent client was turned away at a1: TimeoutError:  (during flood)",
-        "an innocent client lost its connection: silent (during flood)",
+        "an innocent client was turned away at a1: TimeoutError:  (during flood 1)",
+        "an innocent client lost its connection: silent (during flood 1)",
     ]
 
 
