@@ -142,10 +142,9 @@ class Connection:
         await self.send(control.encode(Ask(self.number, operation, kind, msgspec.Raw(document), **more)))
         return self.number
 
-    async def publish(self, *, is_answered: bool = False, **attributes: Any) -> None:
-        """Publish something that no innocent subscriber wants."""
-        self.number += is_answered
-        await self.send(frames.publish(Notification(attributes), self.number if is_answered else 0))
+    async def publish(self, **attributes: Any) -> None:
+        """Publish something that no innocent subscriber wants, without an answer."""
+        await self.send(frames.publish(Notification(attributes)))
 
     async def answered(self, number: int) -> control.Answer:
         """Skip frames up to an answer."""
