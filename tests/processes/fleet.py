@@ -213,7 +213,9 @@ class ServerProcess:
 def _lines(log: bytes) -> Iterator[dict[str, Any]]:
     for line in log.splitlines():
         with suppress(ValueError):  # the last one may not be whole, when a server was killed
-            yield json.loads(line)
+            said = json.loads(line)
+            if "event" in said:  # the last words of the command, why it has ended, have none
+                yield said
 
 
 class Proxy:
