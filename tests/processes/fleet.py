@@ -119,6 +119,12 @@ class ServerProcess:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def exit_code(self) -> int | None:
+        """How it has ended; none if it runs."""
+        assert self._process is not None
+        return self._process.returncode
+
     def configure(self, config: str) -> None:
         """Rewrite its configuration file; it counts from the next start or reload on."""
         self._config.write_text(config)
@@ -141,7 +147,7 @@ class ServerProcess:
         """Wait until it does."""
         await until(lambda: self._find(self._log_begin) or self._has_ended(), START_SECONDS)
         listening = self._find(self._log_begin)
-        assert listening is not None, self._log.read_text()[-2000:]
+        assert listening is not None, self.log_tail()
         self.port, self.http_port = listening["port"], listening["http_port"]
 
     def _has_ended(self) -> bool:
@@ -167,6 +173,12 @@ class ServerProcess:
     def log_bytes(self) -> int:
         """How long its log is by now."""
         return self._log.stat().st_size if self._log.exists() else 0
+
+    def log_tail(self, size: int = 2_000) -> str:
+        """The end of its log."""
+        with self._log.open("rb") as log:
+            log.seek(max(0, self.log_bytes - size))
+            return log.read().decode(errors="replace")
 
     def said(self, begin: int = 0) -> Iterator[dict[str, Any]]:
         """The lines of its log, of all its lives; or only those behind a place."""
@@ -201,7 +213,9 @@ class ServerProcess:
 def _lines(log: bytes) -> Iterator[dict[str, Any]]:
     for line in log.splitlines():
         with suppress(ValueError):  # the last one may not be whole, when a server was killed
-            yield json.loads(line)
+            said = json.loads(line)
+            if "event" in said:  # the last words of the command, why it has ended, have none
+                yield said
 
 
 class Proxy:
@@ -329,6 +343,14 @@ class Fleet:
         """The way over which a server dials another one."""
         return self.ways[who, whom]
 
+    def dialed_port(self, who: str, whom: str) -> int:
+        """The port at which a server dials another one."""
+        return self.way(who, whom).port
+
+    def peer_settings(self, who: str, whom: str) -> list[str]:
+        """More lines of the configuration of a server about a neighbour that it dials."""
+        return []
+
     def latency(self, who: str, whom: str) -> int:
         """The latency of a link in the configuration of the server that dials."""
         return self.network.latency(who, whom)
@@ -348,7 +370,7 @@ class Fleet:
                 lines += ["[[peers]]", f'name = "{peer}"', f'role = "{role.value}"']
                 lines += [f"latency = {self.latency(name, peer)}"]
             if is_dialed:
-                lines += [f'url = "palio://127.0.0.1:{self.way(name, peer).port}"']
+                lines += [f'url = "palio://127.0.0.1:{self.dialed_port(name, peer)}"', *self.peer_settings(name, peer)]
                 lines += [f'exports = "{BORDER}"'] if role is Role.GATEWAY else []
         return "\n".join(lines)
 

@@ -31,6 +31,12 @@ class Given(NamedTuple):
     minutes: float
     folder: Path
     say: Callable[[str], None]
+    options: argparse.Namespace
+    """All options, also those that only one campaign has."""
+
+
+Configure = Callable[[argparse.ArgumentParser], object]
+"""Adds the options that only one campaign has."""
 
 
 def main() -> int:
@@ -50,13 +56,15 @@ def campaign_main(
     about: str,
     networks: Collection[str],
     minutes: float,
-    run: Callable[[Given], Coroutine[Any, Any, tuple[bool, dict[str, int]]]],
+    run: Callable[[Given], Coroutine[Any, Any, tuple[bool, dict[str, Any]]]],
+    configure: Configure = lambda _: None,
 ) -> int:
     """Read the arguments of a campaign, run it in a folder that is kept if something was wrong; whether it was."""
     parser = argparse.ArgumentParser(prog=f"python -m tests.processes.{name}", description=about)
     parser.add_argument("--minutes", type=float, default=minutes, help="for how long (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="of the schedule (default: any)")
     parser.add_argument("--network", choices=networks, default="as", help="default: %(default)s")
+    configure(parser)
     given = parser.parse_args()
     seed = SystemRandom().randrange(10**6) if given.seed is None else given.seed
     folder = Path(tempfile.mkdtemp(prefix=f"palio-{name}-"))
@@ -66,7 +74,7 @@ def campaign_main(
         print(f"[{time.monotonic() - began:6.1f}] {text}", file=sys.stderr, flush=True)
 
     say(f"seed {seed}, network {given.network}, {given.minutes:g} minutes; files in {folder}")
-    is_good, said = asyncio.run(_run(run(Given(seed, given.network, given.minutes, folder, say))))
+    is_good, said = asyncio.run(_run(run(Given(seed, given.network, given.minutes, folder, say, given))))
     if is_good:
         shutil.rmtree(folder)
     else:
@@ -75,7 +83,7 @@ def campaign_main(
     return int(not is_good)
 
 
-async def _run(campaign: Coroutine[Any, Any, tuple[bool, dict[str, int]]]) -> tuple[bool, dict[str, int]]:
+async def _run(campaign: Coroutine[Any, Any, tuple[bool, dict[str, Any]]]) -> tuple[bool, dict[str, Any]]:
     """Run it; who is asked to end leaves no servers behind."""
     running = asyncio.ensure_future(campaign)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)

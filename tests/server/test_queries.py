@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -13,6 +14,7 @@ from palio.codec import control
 from palio.codec.control import Answer, Query, Result
 from palio.server import queries
 from palio.server.server import Server
+from palio.server.status import status
 from tests.client.puppet import client_of
 from tests.server.test_network import TREE, kill, network
 from tests.serving import Raw, configured, run, serving, until
@@ -331,3 +333,39 @@ def test_who_is_no_admin_sees_itself_alone() -> None:
                 assert (await eva.query("explain", id="milan/1/1"))["verdict"]["code"] == "unknown"
 
     run(play())
+
+
+def test_many_questions_do_not_delay_what_comes_after_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a question that took long, others wait; a ping that was sent after all of them is answered earlier."""
+
+    def slow(server: Server, watcher: str | None = None) -> dict[str, Any]:
+        time.sleep(0.02)
+        return status(server, watcher)
+
+    monkeypatch.setattr(queries, "status", slow)
+
+    async def story() -> None:
+        async with serving() as server:
+            eva = await Raw.party(server, "eva")
+            for number in range(1, 9):
+                eva.send(control.encode(control.Query(number, "status")))
+            assert await eva.is_served()
+            assert [(await eva.until(control.Result)).number for _ in range(7)] == [2, 3, 4, 5, 6, 7, 8]
+            await eva.close()
+
+    run(story())
+
+
+def test_questions_of_a_client_that_has_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with serving() as server:
+            eva = await Raw.party(server, "eva")
+            monkeypatch.setattr(server.queries._queue, "_free_at", server.loop.time() + 0.2)
+            for number in range(1, 9):
+                eva.send(control.encode(control.Query(number, "status")))
+            await until(lambda: server.queries._asked.total() == 8)
+            await eva.close()
+            await until(lambda: not server.queries._asked)
+            assert not server.queries._queue._waiting
+
+    run(story())

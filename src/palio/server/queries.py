@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from palio.server.durability import letters, link_letters
 from palio.server.errors import Code, code_of
 from palio.server.forms import AccountDocument, StatusDocument
 from palio.server.holdings import holdings
+from palio.server.question_queue import QuestionQueue
 from palio.server.status import status
 from palio.server.verdict import content_of, explain
 
@@ -133,7 +134,9 @@ class Queries:
         """By the number under which a neighbour was asked."""
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._asked: Counter[Connection] = Counter()
-        self._subjects: dict[str, Callable[[Connection, control.Query], None]] = {
+        """Questions of each connection that are not answered."""
+        self._queue = QuestionQueue(server.loop, lambda asker: self._asked.pop(cast("Connection", asker), None))
+        self._subjects: dict[str, Callable[[Connection, control.Query], Document | None]] = {
             "status": self._status,
             "network": self._network,
             "explain": self._explain,
@@ -159,10 +162,36 @@ class Queries:
         elif self._asked[connection] >= MOST_ASKED:
             connection.refuse(query.number, Code.LIMIT, f"{MOST_ASKED} questions are not answered yet; wait for one")
         else:
-            self._guard(connection, query.number, partial(subject, connection, query))
+            self._asked[connection] += 1
+            self._queue.add(connection, partial(self._look_into, connection, query, subject))
 
-    def _guard(self, connection: Connection, number: int, work: Callable[[], None]) -> None:
-        """Work for a question; whoever has asked is told if it fails, and its connection goes on."""
+    def _look_into(
+        self,
+        connection: Connection,
+        query: control.Query,
+        subject: Callable[[Connection, control.Query], Document | None],
+    ) -> None:
+        """Answer a party; or, if the question goes round first, begin that."""
+        goes_round = False
+
+        def work() -> None:
+            nonlocal goes_round
+            document = subject(connection, query)
+            if document is None:
+                goes_round = True
+            else:
+                connection.say(control.Result(query.number, document))
+
+        if not self._guard(connection, query.number, work) or not goes_round:
+            self._answered(connection)
+
+    def _go_on(self, connection: Connection, number: int, work: Callable[[], None]) -> None:
+        """Take the next step for a question that goes round."""
+        if not self._guard(connection, number, work):
+            self._answered(connection)
+
+    def _guard(self, connection: Connection, number: int, work: Callable[[], None]) -> bool:
+        """Work for a question. If that fails, the client receives the reason and its connection goes on."""
         try:
             work()
         except CallerError as error:
@@ -170,6 +199,9 @@ class Queries:
         except Exception as error:  # noqa: BLE001 (a fault of ours concerns this question alone)
             self._server.fault("query", error)
             connection.refuse(number, Code.INTERNAL, "a fault of the server, which is described in its log")
+        else:
+            return True
+        return False
 
     def _check_admin(self, connection: Connection) -> None:
         if not self._server.config.is_admin(connection.name):
@@ -177,27 +209,25 @@ class Queries:
                 f"{brief(connection.name)} may not do that; 'admins' in the configuration of the server says who may"
             )
 
-    def _status(self, connection: Connection, query: control.Query) -> None:
+    def _status(self, connection: Connection, query: control.Query) -> Document:
         _take_arguments(query)
-        connection.say(control.Result(query.number, status(self._server, self._watcher(connection))))
+        return status(self._server, self._watcher(connection))
 
-    def _holdings(self, connection: Connection, query: control.Query) -> None:
+    def _holdings(self, connection: Connection, query: control.Query) -> Document:
         _take_arguments(query)
-        connection.say(control.Result(query.number, holdings(self._server.driver.node, connection.name)))
+        return holdings(self._server.driver.node, connection.name)
 
-    def _letters(self, connection: Connection, query: control.Query) -> None:
+    def _letters(self, connection: Connection, query: control.Query) -> Document:
         """The dead letters of a party, for itself or an admin; or those of a link, for admins, who may discard them."""
         peer, discarded, party = _take_arguments(query, "link", "discard", "party")
         if peer is not None or discarded is not None:
             self._check_admin(connection)
-            connection.say(control.Result(query.number, self._link_letters(peer, discarded)))
-            return
+            return self._link_letters(peer, discarded)
         if party is not None and party != connection.name:
             self._check_admin(connection)
             if not isinstance(party, str):
                 raise CallerError(f"party: {brief(party)} is no name")
-        log = self._server.driver.node.logs.of(party or connection.name)
-        connection.say(control.Result(query.number, letters(log)))
+        return letters(self._server.driver.node.logs.of(party or connection.name))
 
     def _link_letters(self, peer: object, discarded: object) -> Document:
         driver = self._server.driver
@@ -242,12 +272,16 @@ class Queries:
                 if content is None or asked.party is None:
                     done(lambda: explain(str(asked.id), asked.party, content, first))
                     return
-                self._spread(
-                    "explain",
-                    {**question, "notification": msgpack.encode(content)},
-                    max(end - self._server.loop.time(), _LEAST_SECONDS),
-                    lambda second: done(lambda: explain(str(asked.id), asked.party, content, second)),
-                )
+                more = {**question, "notification": msgpack.encode(content)}
+
+                def ask_again() -> None:
+                    left = max(end - self._server.loop.time(), _LEAST_SECONDS)
+                    self._spread("explain", more, left, conclude)
+
+                def conclude(second: Document) -> None:
+                    done(lambda: explain(str(asked.id), asked.party, content, second))
+
+                self._queue.add(connection, partial(self._go_on, connection, query.number, ask_again))
 
             self._spread("explain", question, given / 2 if asked.party is not None else given, found)
 
@@ -264,9 +298,9 @@ class Queries:
             raise CallerError(f"{settings.server} remembers nothing that {brief(publisher)} has published here")
         return f"{settings.server}/{settings.start}/{sequence}"
 
-    def _link(self, connection: Connection, query: control.Query) -> None:
+    def _link(self, connection: Connection, query: control.Query) -> Document:
         self._check_admin(connection)
-        connection.say(control.Result(query.number, linking.change(self._server, query.arguments)))
+        return linking.change(self._server, query.arguments)
 
     def _ask_all(
         self,
@@ -277,17 +311,12 @@ class Queries:
     ) -> None:
         """Answer a party when a question has gone round."""
         given = _checked_seconds(seconds)
-        self._asked[connection] += 1
 
         def done(make: Callable[[], Document]) -> None:
             self._answered(connection)
             self._guard(connection, number, lambda: connection.say(control.Result(number, make())))
 
-        try:
-            begin(given, done)
-        except BaseException:
-            self._answered(connection)
-            raise
+        begin(given, done)
 
     def _answered(self, connection: Connection) -> None:
         self._asked[connection] -= 1
@@ -361,10 +390,14 @@ class Queries:
             connection.say(control.Result(query.number, {"servers": [], "silent": {}, "left_out": 0}))
             return
         self._remember(wave)
-        seconds = min(max(milliseconds, 0) / 1000, MOST_SECONDS)
+        end = self._server.loop.time() + min(max(milliseconds, 0) / 1000, MOST_SECONDS)
+        self._queue.add(connection, partial(self._pass_on, connection, query, end))
+
+    def _pass_on(self, connection: Connection, query: control.Query, end: float) -> None:
+        """Answer a question of another server, and ask the other neighbours with the time that is left."""
         try:
             self._begin(
-                query.subject, query.arguments, seconds, connection,
+                query.subject, query.arguments, end - self._server.loop.time(), connection,
                 lambda document: connection.say(control.Result(query.number, document)),
             )  # fmt: skip
         except Exception as error:  # noqa: BLE001 (a fault of ours concerns this question alone)
@@ -398,6 +431,7 @@ class Queries:
 
     def stop(self) -> None:
         """Wait for nobody any longer."""
+        self._queue.stop()
         for wave in {id(each): each for each in self._waves.values()}.values():
             self._give_up(wave, 0.0)
 

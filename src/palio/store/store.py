@@ -366,6 +366,7 @@ def _open_to_write(path: Path) -> apsw.Connection:
     connection.pragma("synchronous", "FULL")
     connection.pragma("cache_size", -_CACHE_KIB)
     connection.pragma("journal_size_limit", _WAL_MOST_BYTES)
+    connection.pragma("temp_store", "MEMORY")  # a commit opens no file, so it works when there are no descriptors left
     connection.wal_autocheckpoint(0)  # we say when
     return connection
 
