@@ -19,7 +19,6 @@ _PLURALS = {
     "link-refused": "links-refused",
     "link-up": "links-up",
     "name-taken": "names-taken",
-    "no-files": "no-files",
     "peer-connected": "peers-connected",
     "peer-lost": "peers-lost",
     "slow-consumer": "slow-consumers",

@@ -29,6 +29,7 @@ from palio.server.consumers import Consumers
 from palio.server.credentials import Credentials
 from palio.server.driver import Driver
 from palio.server.errors import Code, RefusedError
+from palio.server.listening import Spare, listeners
 from palio.server.metrics import Counts
 from palio.server.peers import Peers, encryption, start_of
 from palio.server.queries import Queries
@@ -43,6 +44,10 @@ _LETTERS_SECONDS = 60.0
 """Between two lines of the log that say of a link that its peer cannot take a publication."""
 _ROUND_SECONDS = 0.25
 """How often the server looks whether connections are silent, and how late its loop is."""
+_MOST_PENDING = 1_024
+"""Connections that the system has opened and the server has not accepted yet."""
+_MOST_REFUSED = 64
+"""Connections above the limit that are told so before they are closed; others are only closed."""
 
 
 def _logger(server: str) -> structlog.stdlib.BoundLogger:
@@ -103,7 +108,8 @@ class Server:
         self._connections: set[Connection] = set()
         self.unfinished = Unfinished(connections.unfinished_bytes)
         self._admissions: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
+        self.spare = Spare()
         self._round: asyncio.TimerHandle | None = None
         self._round_due = 0.0
         self._look_due = 0.0
@@ -157,10 +163,14 @@ class Server:
         """Listen."""
         config = self.config
         encryption = self._encryption
-        self._listener = await self.loop.create_server(
-            lambda: Connection(self) if encryption is None else TlsDoor(self, encryption),
-            config.host, config.port, backlog=1024,
-        )  # fmt: skip
+        self._listeners = [
+            await self.loop.create_server(
+                lambda: Connection(self) if encryption is None else TlsDoor(self, encryption),
+                sock=listener,
+                backlog=_MOST_PENDING,
+            )
+            for listener in listeners(config.host, config.port, self.spare, _MOST_PENDING)
+        ]
         self.peers.configure(config.peers)
         if config.archive is not None and config.store is not None:
             self.archiving = Archiving(config.archive, config.store.path, self._archived, self._log)
@@ -174,17 +184,21 @@ class Server:
         return wanted if self.most_files is None else min(wanted, self.most_files)
 
     @property
+    def is_overrun(self) -> bool:
+        """Whether there are so many connections more than there may be that further ones do not get a reason."""
+        return len(self._connections) + len(self._admissions) > self.most_connections + _MOST_REFUSED
+
+    @property
     def port(self) -> int:
         """Where it listens."""
-        assert self._listener is not None
-        port: int = self._listener.sockets[0].getsockname()[1]
+        port: int = self._listeners[0].sockets[0].getsockname()[1]
         return port
 
     async def stop(self) -> None:
         """Handle what has come in, say goodbye to all, and end when all is written, or does not get through."""
         self.is_ready, self._is_stopping = False, True
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         if self._round is not None:
             self._round.cancel()
         for task in self._admissions:
@@ -202,6 +216,7 @@ class Server:
         except TimeoutError:
             self._abort_all()
         self.backlog.close()
+        self.spare.close()
         self.credentials.close()
         await self._finish_turns()  # with what became of connections
         self.driver.finish()
@@ -228,7 +243,9 @@ class Server:
         """Somebody has connected."""
         self.counts.accepted_connections += not connection.is_dialed
         self._connections.add(connection)
-        if len(self._connections) > self.most_connections and not connection.is_dialed:
+        if self.is_overrun and not connection.is_dialed:
+            connection.abort()
+        elif len(self._connections) > self.most_connections and not connection.is_dialed:
             connection.close(Code.FULL, "there are as many connections as there may be")
         elif self._is_stopping:  # it was accepted just before
             connection.close(Code.STOPPING, "the server stops")
@@ -351,6 +368,10 @@ class Server:
         self.counts.latest_lag = now - self._round_due
         self.counts.lag = max(self.counts.lag, self.counts.latest_lag)
         self.reports.finish(now)
+        refused = self.spare.to_report(now)
+        if refused:
+            advice = "there are no file descriptors left; raise the limit of open files, or lower connections.most"
+            self._log.warning("connections-refused", count=refused, advice=advice)
         if now >= self._look_due:
             self._look_due = now + self.config.connections.ping_seconds / 8
             self._look_after_connections(now)
