@@ -382,7 +382,7 @@ class Peers:
         if await self._is_alive(older):
             text = f"the name is taken: a server named {name} is connected to {self._server.config.server}"
             if not newer.is_closing:
-                self._log.warning("name-taken", peer=name, address=newer.address)
+                self._server.reports.warn("name-taken", peer=name, address=newer.address)
                 newer.close(Code.NAME_TAKEN, text)
             return
         older.abort()
@@ -427,7 +427,7 @@ class Peers:
         name = connection.name
         if name in self._free:
             self._free[name].clear()
-        self._log.info("peer-connected", peer=name, dialed=connection.is_dialed)
+        self._server.reports.info("peer-connected", peer=name, dialed=connection.is_dialed)
         self._absent.pop(name, None)
         self.reasons.pop(name, None)
         self._server.driver.give(ports.Doubt(name, connection.limits))
@@ -436,9 +436,10 @@ class Peers:
     def lost(self, connection: Connection) -> None:
         """The connection to a peer is lost."""
         reason = connection.reason or _LOST
-        self._log.warning("peer-lost", peer=connection.name, reason=reason)
+        self._server.reports.warn("peer-lost", peer=connection.name, reason=reason)
         self.note_end(connection.name, reason)
-        self._absent[connection.name] = self._server.loop.time()
+        if self._server.driver.node.links.status(connection.name).state.has_session:
+            self._absent[connection.name] = self._server.loop.time()
         if connection.name in self._free:
             self._free[connection.name].set()
 

@@ -42,6 +42,7 @@ from palio.server.unfinished import Unfinished
 
 _LETTERS_SECONDS = 60.0
 """Between two lines of the log that say of a link that its peer cannot take a publication."""
+_MOST_LETTERS_SAID = 1_000
 _ROUND_SECONDS = 0.25
 """How often the server looks whether connections are silent, and how late its loop is."""
 _MOST_PENDING = 1_024
@@ -409,14 +410,14 @@ class Server:
         match event:
             case LinkUp(peer):
                 self.peers.up(peer)
-                self._log.info("link-up", peer=peer)
+                self.reports.info("link-up", peer=peer)
             case LinkDown(peer, reason, discarded):
                 self.peers.note(peer, reason or "the link has ended")
-                self.counts.discarded[peer] += discarded
-                self._log.warning("link-down", peer=peer, reason=reason, discarded=discarded)
+                self.counts.name(self.counts.discarded, peer, discarded)
+                self.reports.warn("link-down", peer=peer, reason=reason, discarded=discarded)
             case LinkRefused(peer, reason):
                 self.peers.refused(peer, reason)
-                self._log.warning("link-refused", peer=peer, reason=reason)
+                self.reports.warn("link-refused", peer=peer, reason=reason)
             case Unsendable(peer, id, reason):
                 self._say_unsendable(peer, str(id), reason)
             case LeaseEnded():
@@ -433,6 +434,8 @@ class Server:
         now = self.loop.time()
         if self._letters_said.get(peer, -_LETTERS_SECONDS) > now - _LETTERS_SECONDS:
             return
+        if len(self._letters_said) >= _MOST_LETTERS_SAID:
+            self._letters_said.clear()
         self._letters_said[peer] = now
         total = self.driver.node.peer_limits.letters[peer].next
         advice = f"palio letters list --link {peer}"
