@@ -10,7 +10,7 @@ from palio.server.errors import Code
 from palio.server.metrics import Counts
 
 if TYPE_CHECKING:
-    from palio.server.config import Slow
+    from palio.server.config_tables import Slow
     from palio.server.connection import Connection
     from palio.server.reports import Reports
 

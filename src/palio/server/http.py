@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from palio.server.config import Http
+from palio.server.config_tables import Http
 from palio.server.http_connections import MOST_HEADER_BYTES, connection_class
 from palio.server.listening import listeners
 from palio.server.metrics import Metrics

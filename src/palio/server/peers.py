@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import ssl
 from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -14,13 +12,13 @@ import structlog
 
 from palio.codec import control
 from palio.codec.control import VERSIONS, Goodbye, Hello, Welcome
-from palio.errors import no_tls
 from palio.link.states import State
 from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
 from palio.node import ports
 from palio.routing.router import Role
-from palio.server.config import Peer, Tls
+from palio.server.config import Peer
 from palio.server.connection import Connection
+from palio.server.encryption import failure, outgoing_encryption
 from palio.server.errors import Code, RefusedError
 
 if TYPE_CHECKING:
@@ -112,34 +110,6 @@ def _limits_of(welcome: Welcome) -> tuple[int, ...]:
     known = {name: max(1, most) for name, most in welcome.limits.items() if name in WIRE_FIELDS}
     limits = replace(VERSION_1_LIMITS, **known)
     return to_wire(replace(limits, key_bytes=limits.literal_bytes))
-
-
-def encryption(tls: Tls) -> ssl.SSLContext:
-    """The TLS context of accepted connections."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca or None)
-    context.load_cert_chain(tls.certificate, tls.key)
-    if tls.client_ca:
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-def outgoing_encryption(peer: Peer, tls: Tls | None) -> ssl.SSLContext | None:
-    """The TLS context of a connection to a peer, with the certificate of this server if it has one."""
-    if not peer.is_encrypted:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=peer.ca or None)
-    if tls is not None:
-        context.load_cert_chain(tls.certificate, tls.key)
-    return context
-
-
-def _reason(error: OSError) -> str:
-    """Describe why an attempt to connect failed."""
-    if no_tls(error):
-        return "it does not speak TLS; its address begins with palio://, or tls is to be configured there"
-    if isinstance(error, ssl.SSLError) or not error.errno or error.errno < 0:
-        return str(error) or "it does not answer"
-    return os.strerror(error.errno)
 
 
 def next_delay(delay: float, lasted: float) -> float:
@@ -234,6 +204,8 @@ class Peers:
         """Note why there is no connection or no link to a neighbour; also to one that opens the link itself."""
         if name in self.known or name in self._met or name in self._server.driver.node.links.peers:
             self.reasons[name] = reason
+            if len(self.reasons) > 2 * _MOST_MET + len(self.known):
+                del self.reasons[next(each for each in self.reasons if each not in self.known)]
 
     def note_end(self, name: str, reason: str) -> None:
         """Why the connection to a neighbour has ended; why the link has ended before that says more."""
@@ -332,7 +304,7 @@ class Peers:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 _, dialed = await loop.create_connection(lambda: Dialed(self._server, peer), host, port, ssl=encrypted)
         except (OSError, TimeoutError) as error:  # errors of TLS are among them
-            return _reason(error)
+            return failure(error)
         try:
             await dialed.ended
         except asyncio.CancelledError as error:

@@ -19,7 +19,7 @@ import structlog
 
 from palio.errors import InternalError, PalioError, printable_document, stack_of
 from palio.server.config import Config, ConfigError, load_config
-from palio.server.peers import encryption, outgoing_encryption
+from palio.server.encryption import encryption, outgoing_encryption
 from palio.server.server import Server
 
 if TYPE_CHECKING:

@@ -28,10 +28,11 @@ from palio.server.connection import Connection
 from palio.server.consumers import Consumers
 from palio.server.credentials import Credentials
 from palio.server.driver import Driver
+from palio.server.encryption import encryption
 from palio.server.errors import Code, RefusedError
 from palio.server.listening import Spare, listeners
 from palio.server.metrics import Counts
-from palio.server.peers import Peers, encryption, start_of
+from palio.server.peers import Peers, start_of
 from palio.server.queries import Queries
 from palio.server.reloading import merged
 from palio.server.reports import Reports
@@ -187,7 +188,8 @@ class Server:
     @property
     def is_overrun(self) -> bool:
         """Whether there are so many connections more than there may be that further ones do not get a reason."""
-        return len(self._connections) + len(self._admissions) > self.most_connections + _MOST_REFUSED
+        refused = _MOST_REFUSED if self.most_files is None else min(_MOST_REFUSED, self.most_files // 2)
+        return len(self._connections) + len(self._admissions) > self.most_connections + refused
 
     @property
     def port(self) -> int:
