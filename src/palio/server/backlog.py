@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from palio.node import ports
 
@@ -17,16 +16,23 @@ _LOOK_SHARE = 10
 """Between two looks at all connections there is at least so many times the time that a look takes."""
 
 
+class Relieve(Protocol):
+    """Drops what waits for a connection, or disconnects it."""
+
+    def __call__(self, connection: Connection, *, is_stuck: bool = False) -> None:
+        """It is slow, or has taken nothing for a long time."""
+
+
 class Backlog:
     """The bytes that wait for all connections, and whether publishers have to wait.
 
     When there are too many, consumers that hold the most and do not take them within ``patience`` seconds at their
     present pace are relieved of what waits for them, until half of the bytes are gone. If that is not enough, because
     the other consumers do take what is sent to them, publishers are not read from until half of the bytes are gone, and
-    neighbours are asked to wait. A neighbour that takes nothing for ``patience`` seconds meanwhile is disconnected.
+    neighbours are asked to wait. A connection that takes nothing for ``patience`` seconds meanwhile is closed.
     """
 
-    def __init__(self, most: int, patience: float, driver: Driver, relieve: Callable[[Connection], None]) -> None:
+    def __init__(self, most: int, patience: float, driver: Driver, relieve: Relieve) -> None:
         self.most = most
         self.patience = patience
         self._driver = driver
@@ -41,7 +47,7 @@ class Backlog:
         self.pauses = 0
         self._paused: list[Connection] = []
         self._taken: dict[Connection, tuple[int, float]] = {}
-        """While publishers wait: how much each neighbour had taken, and since when it has taken no more."""
+        """While publishers wait: how much each connection had taken, and since when it has taken no more."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -118,7 +124,7 @@ class Backlog:
             for connection in self._sizes:
                 connection.outgoing.note_pace()
             self._relieve_slow()
-            self._disconnect_stuck_neighbours()
+            self._close_stuck()
         if self.bytes > self.most // 2:
             pause = max(_LOOK_SECONDS, _LOOK_SHARE * (self._loop.time() - began))
             self._timer = self._loop.call_later(pause, self._look)
@@ -139,17 +145,15 @@ class Backlog:
                 self._relieve(connection)
                 self._set(connection, connection.waiting)
 
-    def _disconnect_stuck_neighbours(self) -> None:
+    def _close_stuck(self) -> None:
         now = self._loop.time()
         for connection, waiting in list(self._sizes.items()):
-            if connection.role != "server":
-                continue
             taken = connection.written - waiting
             before, since = self._taken.get(connection, (-1, now))
             if taken != before:
                 self._taken[connection] = taken, now
             elif now - since > self.patience:
-                self._relieve(connection)
+                self._relieve(connection, is_stuck=True)
 
     def close(self) -> None:
         """Look no more."""

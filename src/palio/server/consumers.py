@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from palio.errors import brief
 from palio.server.errors import Code
 from palio.server.metrics import Counts
+from palio.server.outgoing import CHUNK
 
 if TYPE_CHECKING:
     from palio.server.config_tables import Slow
@@ -36,20 +37,21 @@ class Consumers:
         elif not connection.is_slow:
             self._begin_to_drop(connection, waiting, self._settings().bytes // 2)
 
-    def relieve(self, connection: Connection) -> None:
-        """Too much waits for all connections together, and this one holds much of it and is slow."""
+    def relieve(self, connection: Connection, *, is_stuck: bool = False) -> None:
+        """Too much waits for all connections together, and this one is slow, or has taken nothing for a long time."""
         waiting = connection.waiting
         if connection.is_closing:
             connection.abort()
-            return
-        if self._may_drop(connection):
+        elif is_stuck or not self._may_drop(connection):
+            self.disconnect(connection, waiting)
+        else:
             dropped = connection.drop_deliveries()
             if dropped:
                 self.dropped(connection, dropped)
-            if connection.waiting <= waiting // 2:
+            if connection.waiting > CHUNK:  # answers that it does not take
+                self.disconnect(connection, waiting)
+            else:
                 self._begin_to_drop(connection, waiting, 0)
-                return
-        self.disconnect(connection, waiting)
 
     def _begin_to_drop(self, connection: Connection, waiting: int, room: int) -> None:
         if not connection.is_slow:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-CHUNK = 256 << 10
+CHUNK = 64 << 10
 """The transport gets so many bytes at a time, or one frame if that is longer."""
-_MOST_JOINED = 64 << 10
+_MOST_JOINED = 16 << 10
 """Frames are joined to parts of the queue of about this size."""
 SPAN = 0.5
 """Seconds over which the pace of a connection is measured at least."""

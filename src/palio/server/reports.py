@@ -9,7 +9,7 @@ import structlog
 
 MOST_SAID = 10
 """Lines about events of one kind in one interval; the others are counted in one line when the interval ends."""
-INTERVAL_SECONDS, LONGEST_SECONDS = 0.25, 64.0
+INTERVAL_SECONDS, LONGEST_SECONDS = 5.0, 80.0
 """The length of an interval. It doubles while there are too many events in each, and begins again after a quiet one."""
 _PLURALS = {
     "connection-closed": "connections-closed",
