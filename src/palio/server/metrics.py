@@ -94,6 +94,10 @@ class ServerCollector(Collector):
         yield CounterMetricFamily(
             "palio_connections_accepted", "Connections that came in.", counts.accepted_connections
         )
+        yield CounterMetricFamily(
+            "palio_connections_without_files", "Connections refused for lack of file descriptors.", server.spare.refused
+        )
+        yield GaugeMetricFamily("palio_unfinished_bytes", "Bytes of unfinished frames.", server.unfinished.bytes)
         yield CounterMetricFamily("palio_received_bytes", "Bytes that came in.", counts.bytes_in)
         yield CounterMetricFamily("palio_sent_bytes", "Bytes that went out.", counts.bytes_out)
         yield _labelled(
