@@ -74,14 +74,15 @@ def test_a_crowded_server_lets_its_neighbours_wait() -> None:
     async def play() -> None:
         async with AsyncExitStack() as stack:
             small = {"waiting_bytes": 200_000}
-            servers = await joined(stack, "ab", links={"full": 500, "most": 20_000}, connections=small)
+            more = {"connections": small, "slow": {"seconds": 1_000.0}}
+            servers = await joined(stack, "ab", links={"full": 500, "most": 20_000}, **more)
             reader, publisher = await Raw.party(servers[1], "reader"), await Raw.party(servers[0], "publisher")
             await reader.subscribe("x any", wait=True)
             bystander = await Raw.party(servers[1], "bystander")
             flood(publisher, LARGE, "." * 1_500)
             found: list[int] = []
             while not (servers[0].backlog.is_full and servers[1].backlog.is_full):
-                found += [(await reader.until(Notification))["x"] for _ in range(10)]
+                found += [(await reader.until(Notification))["x"] for _ in range(100)]
                 assert await bystander.is_served()
             assert not servers[1].counts.refusals
             found += [(await reader.until(Notification))["x"] for _ in range(LARGE - len(found))]

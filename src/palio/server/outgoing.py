@@ -13,7 +13,7 @@ CHUNK = 64 << 10
 """The transport gets so many bytes at a time, or one frame if that is longer."""
 _MOST_JOINED = 16 << 10
 """Frames are joined to parts of the queue of about this size."""
-SPAN = 0.5
+SPAN = 1.0
 """Seconds over which the pace of a connection is measured at least."""
 
 
@@ -22,8 +22,8 @@ class Pace:
 
     >>> pace = Pace()
     >>> pace.begin(0.0, 0)
-    >>> pace.seconds(1.0, 500, 1000), pace.seconds(1.0, 0, 1000), pace.seconds(0.1, 0, 1000)
-    (2.0, inf, 0.0)
+    >>> pace.seconds(2.0, 500, 1000), pace.seconds(2.0, 0, 1000), pace.seconds(0.1, 0, 1000)
+    (4.0, inf, 0.0)
     """
 
     __slots__ = ("_first", "_last")
