@@ -18,7 +18,7 @@ from click.testing import CliRunner
 
 from palio.cli.main import _COMMANDS, LazyGroup, palio
 from palio.client.sync import connect_sync
-from palio.server.config import Tls
+from palio.server.config_tables import Tls
 from tests.cli.test_party import SECONDS, Command, Served, invoke
 
 NOWHERE = {"PALIO_SERVER": "palio://127.0.0.1:1"}

@@ -22,7 +22,8 @@ from palio.client.sync import connect_sync
 from palio.codec import control
 from palio.errors import printable
 from palio.model import Notification
-from palio.server.config import Config, Log
+from palio.server.config import Config
+from palio.server.config_tables import Log
 from palio.server.process import start_logs
 from palio.server.store_config import StoreTable
 from tests.cli.test_party import SECONDS, Command, Served, invoke

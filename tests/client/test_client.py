@@ -19,7 +19,7 @@ from palio.client import (
 )
 from palio.errors import CallerError, TextSyntaxError
 from palio.model import Advertisement, Filter, Notification, Pattern
-from palio.server.config import Connections
+from palio.server.config_tables import Connections
 from tests.client.puppet import client_of, held, held_patterns
 from tests.serving import run, serving, until
 

@@ -45,7 +45,7 @@ def test_a_server_forgets_those_who_do_not_come_back(architecture: str) -> None:
 
             def is_empty() -> bool:
                 router = server.driver.node.router
-                left = len(router.subscriptions) + len(router.advertisements) + len(server._gone)
+                left = len(router.subscriptions) + len(router.advertisements) + len(server.absences)
                 return not left and not server._connections and not server.driver.parties
 
             snapshots = []

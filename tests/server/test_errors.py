@@ -456,18 +456,18 @@ def test_frames_that_are_not_whole_have_a_bound_together() -> None:
             parties = [await Raw.party(server, f"party-{number}") for number in range(3)]
             for party, size in zip(parties, (30_000, 45_000, 20_000), strict=True):
                 party.send(beginning + bytes(size))
-            await until(lambda: server.unfinished > 90_000)
+            await until(lambda: server.unfinished.bytes > 90_000)
             assert len(server.driver.parties) == 4
             bystander.send(control.encode(Ping(1))[:3])  # something short is no reason to be closed
             parties[2].send(bytes(10_000))
             assert await parties[1].goodbye() == "full"  # the longest
             await until(lambda: len(server.driver.parties) == 3)
-            assert 60_000 < server.unfinished < 100_000
+            assert 60_000 < server.unfinished.bytes < 100_000
             bystander.send(control.encode(Ping(1))[3:])
             assert (await bystander.until(control.Pong)).number == 1
             for party in (parties[0], parties[2]):
                 await party.close()
-            await until(lambda: server.unfinished == 0)
+            await until(lambda: server.unfinished.bytes == 0)
             await bystander.close()
 
     asyncio.run(run())

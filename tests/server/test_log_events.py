@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_EVENT = re.compile(r"""_?log\.(?:warning|error|critical)\(\s*"([a-z-]+)\"""", re.MULTILINE)
+_EVENT = re.compile(
+    r"""(?:_?log\.(?:warning|error|critical)\(|reports\.(?:warn\(|say\([^,]+,))\s*"([a-z-]+)\"""", re.MULTILINE
+)
 
 
 def test_every_warning_of_the_log_is_explained() -> None:

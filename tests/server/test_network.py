@@ -37,8 +37,8 @@ def free_ports(count: int) -> list[int]:
 
 async def kill(server: Server) -> None:
     """End a server without a word, as if the machine had failed."""
-    assert server._listener is not None
-    server._listener.close()
+    for listener in server._listeners:
+        listener.close()
     server.peers.stop()
     server._abort_all()
     await server.stop()

@@ -18,7 +18,7 @@ import trustme
 
 from palio.codec import control
 from palio.model import Notification
-from palio.server.config import Http
+from palio.server.config_tables import Http
 from palio.server.credentials import hash_of
 from palio.server.http import HttpPort
 from tests.processes.shifted import VARIABLE as SHIFT

@@ -71,7 +71,7 @@ def test_a_slow_party_is_disconnected_and_slows_nobody() -> None:
 
 def test_a_slow_party_that_wakes_up_is_told_why() -> None:
     async def play() -> None:
-        async with serving(slow={"bytes": 100_000}) as server:
+        async with serving(slow={"bytes": 100_000}, connections={"drain_seconds": DEADLINE}) as server:
             deaf, publisher = await Deaf.subscribed(server, "deaf"), await Raw.party(server, "publisher")
             await publish(publisher, range(1, 2001))
             deaf.listen()
@@ -120,10 +120,9 @@ def test_a_party_that_only_asks_and_never_listens_is_disconnected_too() -> None:
     asyncio.run(play())
 
 
-def test_publishers_wait_while_too_much_waits_and_the_stuck_are_given_up() -> None:
+def test_what_waits_in_all_is_bounded_and_those_that_do_not_read_are_disconnected() -> None:
     async def play() -> None:
         settings: dict[str, Any] = {
-            "slow": {"seconds": 0.3},
             "connections": {"waiting_bytes": 2_000_000, "drain_seconds": 0.2},
         }
         async with serving(**settings) as server:
@@ -144,7 +143,6 @@ def test_publishers_wait_while_too_much_waits_and_the_stuck_are_given_up() -> No
                 await publish(publisher, range(1, 3001))
                 assert await reading == list(range(1, 3001))
             watching.cancel()
-            assert server.backlog.pauses >= 1
             assert highest < 6_000_000  # of 30 million
             assert figure(server, 'palio_slow_disconnects_total{party="deaf"}') == 1
             await until(lambda: not server.backlog.is_full)

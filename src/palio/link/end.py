@@ -422,6 +422,20 @@ class End:
             found.append(self._answer[1])
         return found
 
+    def abandon(self) -> None:
+        """Forget everything without telling the neighbour. It receives ``Close`` if it asks about a session."""
+        for session in self.closing:
+            self._keeper.delete(("closing", self.peer, session))
+        self.closing.clear()
+        self._forget_answer()
+        if self.state is State.ANSWERING:
+            self.state = State.IDLE
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this server wants the link, or its operator has removed it: neighbours cannot add to these."""
+        return self.wish is not None or self.is_barred
+
     @property
     def is_forgettable(self) -> bool:
         """Whether this end has no state worth keeping."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from palio.errors import CallerError, LimitError, brief
 from palio.link.end import End
-from palio.link.frames import Data, Frame
+from palio.link.frames import Data, Frame, Open, Refuse
 from palio.link.ports import Down, Host, Keeper, LinkEvent, Nothing, Up, Wish
 from palio.link.session import Backlog, LinkSettings, Session
 from palio.link.states import Event, State
@@ -152,6 +152,10 @@ class Links:
         end = self._ends.get(peer)
         if isinstance(frame, Data) and end is not None and end.link is not None:
             return self._data(end, frame, now)
+        if end is None and isinstance(frame, Open) and not self.make_room(1):
+            self._reply(peer, Refuse(frame.session, self._crowded()))
+            self._stirred[peer] = None
+            return ()
         end = end or self._end(peer)
         events = end.receive_data(frame, now) if isinstance(frame, Data) else end.receive(frame, now)
         if end.declined:
@@ -184,6 +188,31 @@ class Links:
             end = End((self._server, peer), self._host, self._settings, self._keeper, self._reply)
             self._ends[peer] = end
         return end
+
+    def make_room(self, more: int = 0) -> bool:
+        """Whether the server may have an end for so many more neighbours that it did not ask for.
+
+        If there are too many, ends without a link are forgotten: at first those that have nothing but ``Close`` frames
+        to repeat, then those whose neighbours have not confirmed a session; of each kind the oldest ones.
+        """
+        most = self._settings.neighbours - more
+        if len(self._ends) <= most:
+            return True
+        strange = [end for end in self._ends.values() if not end.is_own]
+        for state in (State.IDLE, State.ANSWERING):
+            for end in [end for end in strange if end.state is state][: max(0, len(strange) - most)]:
+                end.abandon()
+                del self._ends[end.peer]
+                self._refused.pop(end.peer, None)
+                self._waiting.pop(end.peer, None)
+            strange = [end for end in strange if end.peer in self._ends]
+        return len(strange) <= most
+
+    def _crowded(self) -> str:
+        return (
+            f"{self._server} has links to {self._settings.neighbours:,} neighbours that it did not ask for; "
+            "raise links.neighbours there, or let it ask for this link"
+        )
 
     def _reply(self, peer: str, frame: Frame) -> None:
         self._replies.append((peer, frame))

@@ -44,6 +44,8 @@ class LinkSettings(msgspec.Struct, frozen=True):
     """The number of undeliverable publications that are kept for each link; with more the oldest are dropped."""
     letters_bytes: int = 16 << 20
     """The same, in bytes; the last one is always kept."""
+    neighbours: int = 1_000
+    """The number of neighbours with a link, a question or an answer that this server did not ask for."""
 
 
 def size_of(message: Message) -> int:

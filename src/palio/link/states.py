@@ -48,6 +48,11 @@ class State(Enum):
         """Whether the link accepts messages to send."""
         return self in (State.UP, State.DOUBTED)
 
+    @property
+    def has_session(self) -> bool:
+        """Whether this end has accepted a session, confirmed or not."""
+        return self in (State.ANSWERING, State.UP, State.DOUBTED)
+
 
 class Event(Enum):
     """An event at one end. A frame is a different event if it belongs to another session than the end has now."""

@@ -102,10 +102,13 @@ class Keeping:
             self.journal.delete(("held", peer, standing))
 
     def seen(self, seen: Seen, id: NotificationId) -> None:
-        """A notification was seen for the first time; of starts of its origin that are too old nothing is kept."""
+        """A notification was seen for the first time; nothing is kept of origins and starts that are too old."""
         self.journal.put(("seen", id.origin, id.incarnation), id.sequence)
-        for start in seen.forgotten():
-            self.journal.delete(("seen", id.origin, start))
+        self._forget_seen(seen)
+
+    def _forget_seen(self, seen: Seen) -> None:
+        for origin, start in seen.forgotten():
+            self.journal.delete(("seen", origin, start))
 
     def members(self, peer: str) -> None:
         """The servers behind a neighbour have changed."""
@@ -199,6 +202,9 @@ class Keeping:
         for log in node.logs:
             node.router.board.log(log.name)
         self.journal.take()
+        self._forget_seen(node.seen)
+        node.links.make_room()  # there may be more than are allowed by now
+        node.peer_limits.letters.bound()
         self._keep_one_by_one(node, known)
         self._keep_changed(found, known, is_unlinked=left.records is not found)
         for key, value in ((("life",), life), (("architecture",), node.settings.architecture)):

@@ -11,6 +11,11 @@ from palio.link.session import LinkSettings
 from palio.model import Notification, NotificationId
 from palio.node.journal import Journal
 
+MOST_PEERS = 1_000
+"""Peers with letters; with more, those of the peer that had its first letter first are dropped."""
+MOST_BYTES = 256 << 20
+"""Of the letters of all peers; with more, the oldest of the peer whose letters have most bytes is dropped."""
+
 
 class LinkLetter(msgspec.Struct, frozen=True, gc=False):
     """A notification that did not go over a link."""
@@ -56,6 +61,7 @@ class LinkLetters:
         self._most, self._most_bytes = settings.letters, settings.letters_bytes
         self._journal = journal
         self._peers: dict[str, PeerLetters] = {}
+        self._bytes = 0
 
     def __getitem__(self, peer: str) -> PeerLetters:
         """The letters of the link to a peer."""
@@ -69,15 +75,35 @@ class LinkLetters:
         """Keep a notification that a peer cannot take."""
         if peer not in self._peers:
             self._peers[peer] = PeerLetters()
+            self.bound()
         of_peer, letter = self._peers[peer], LinkLetter(notification, reason, now)
         of_peer.letters[of_peer.next] = letter
         of_peer.bytes += letter.size
+        self._bytes += letter.size
         self._put(("link letter", peer, of_peer.next), letter)
         of_peer.next += 1
         while len(of_peer.letters) > self._most or (of_peer.bytes > self._most_bytes and len(of_peer.letters) > 1):
             self._remove(peer, next(iter(of_peer.letters)))
             of_peer.forgotten += 1
         self._put(("link letters", peer), (of_peer.next, of_peer.forgotten))
+        self._bound_bytes()
+
+    def bound(self) -> None:
+        """Drop the letters of some peers if there are letters of too many."""
+        while len(self._peers) > MOST_PEERS:
+            first = next(iter(self._peers))
+            for number in list(self._peers[first].letters):
+                self._remove(first, number)
+            del self._peers[first]
+            self._put(("link letters", first), None)
+
+    def _bound_bytes(self) -> None:
+        while self._bytes > MOST_BYTES:
+            peer = max(self._peers, key=lambda each: self._peers[each].bytes)
+            of_peer = self._peers[peer]
+            self._remove(peer, next(iter(of_peer.letters)))
+            of_peer.forgotten += 1
+            self._put(("link letters", peer), (of_peer.next, of_peer.forgotten))
 
     def reason(self, peer: str, id: NotificationId) -> str:
         """Why a notification is a letter of the link to a peer; empty if it is none."""
@@ -94,7 +120,9 @@ class LinkLetters:
 
     def _remove(self, peer: str, number: int) -> None:
         of_peer = self._peers[peer]
-        of_peer.bytes -= of_peer.letters.pop(number).size
+        size = of_peer.letters.pop(number).size
+        of_peer.bytes -= size
+        self._bytes -= size
         self._put(("link letter", peer, number), None)
 
     def _put(self, key: tuple[Any, ...], value: object) -> None:
@@ -111,3 +139,4 @@ class LinkLetters:
             of_peer = self._peers[peer]
             of_peer.letters[number] = letter
             of_peer.bytes += letter.size
+            self._bytes += letter.size

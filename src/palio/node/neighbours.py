@@ -13,6 +13,7 @@ from palio.node.settings import NodeSettings
 from palio.routing import messages
 from palio.routing.border import Border, Gateway
 from palio.routing.compression import Compression
+from palio.routing.membership import MOST_SERVERS
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router, UnexpectedMessageError
 from palio.routing.topology import MOST_LATENCY
@@ -53,6 +54,8 @@ class Neighbours:
         A cycle is refused by the one that is asked. If it has come about meanwhile, it is cut like any other, so that
         it is not cut twice.
         """
+        if len(members) > MOST_SERVERS:
+            return f"{peer} brings {len(members):,} servers; there may be {MOST_SERVERS:,}"
         if role == Role.GATEWAY.value and peer not in self._settings.gateways:
             return f"{peer} is no gateway of {self._settings.server}; it has to be in the configuration of both"
         if role != Role.GATEWAY.value and architecture is not None and architecture != self._router.name:

@@ -35,6 +35,8 @@ from palio.routing.messages import (
 
 MOST_HELD_BYTES = PEER_FRAME_BYTES // 2
 """Of the notifications that one message about a pattern may hold: the message has to fit into a frame."""
+MOST_WITHOUT_LINK = 1_000
+"""Peers of version 1 whose limits are known though there is no link to them."""
 NOTHING = Spreaded(-1)
 """Takes the place of a message that a peer cannot take but that has a number already: no wave has this one."""
 _HOLDING = (Delegate, Continue, Returned)
@@ -103,6 +105,7 @@ class PeerLimits:
         before = self._tight.get(peer)
         if limits:
             self._of_connection[peer] = limits
+            self._bound()
         else:
             self._of_connection.pop(peer, None)
         self._look(peer)
@@ -115,6 +118,13 @@ class PeerLimits:
             for standing in told():
                 forms.begin(standing, standing)
         return now is not None and now != before
+
+    def _bound(self) -> None:
+        """Of peers without a link only so many are known; the first ones are forgotten."""
+        if len(self._of_connection) > MOST_WITHOUT_LINK + len(self._said):
+            first = next(each for each in self._of_connection if each not in self._said)
+            del self._of_connection[first]
+            self._look(first)
 
     def opened(self, peer: str, limits: tuple[int, ...]) -> None:
         """There is a new link; nothing was sent over it yet."""

@@ -34,6 +34,8 @@ class Requests:
 
     def perform(self, party: str, operation: ports.Operation) -> bool:
         """Do it, after it was prepared; whether the party wants to wait until that has spread."""
+        if isinstance(operation, ports.Subscribe | ports.Advertise) and operation.wait:
+            self._node.spreading.check_room()
         self._check_room(party, operation)
         router = self._node.router
         match operation:

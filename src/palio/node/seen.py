@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+MOST_ORIGINS = 10_000
+"""Origins that are remembered. With more, the one that was heard of first is forgotten: of what it has published before
+a copy would count as new, if there were a cycle.
+"""
 MOST_STARTS = 64
 """Starts of one server that are remembered. Notifications of earlier ones are not under way any more."""
 
@@ -24,17 +28,19 @@ class Seen:
         self._server = server
         self._latest: dict[str, dict[int, int]] = {}
         """For each origin and start the highest number, the start that was heard of last at the end."""
-        self._forgotten: list[int] = []
+        self._forgotten: list[tuple[str, int]] = []
 
     def restore(self, origin: str, start: int, latest: int) -> None:
         """Take back what was known of an origin."""
         self._latest.setdefault(origin, {})[start] = latest
+        self._bound()
 
     def is_new(self, origin: str, start: int, sequence: int) -> bool:
         """Whether a notification comes for the first time, and none that was published after it came before."""
         starts = self._latest.get(origin)
         if starts is None:
             starts = self._latest[origin] = {}
+            self._bound()
         latest = starts.get(start)
         if latest is None:
             if origin == self._server:
@@ -42,13 +48,18 @@ class Seen:
             if len(starts) >= MOST_STARTS:
                 oldest = next(iter(starts))
                 del starts[oldest]
-                self._forgotten.append(oldest)
+                self._forgotten.append((origin, oldest))
         elif sequence <= latest:
             return False
         starts[start] = sequence
         return True
 
-    def forgotten(self) -> list[int]:
-        """The starts of the last notification's origin that are not remembered any more."""
+    def _bound(self) -> None:
+        if len(self._latest) > MOST_ORIGINS:
+            first = next(iter(self._latest))
+            self._forgotten += [(first, start) for start in self._latest.pop(first)]
+
+    def forgotten(self) -> list[tuple[str, int]]:
+        """The origins and their starts that are not remembered any more since the last call."""
         forgotten, self._forgotten = self._forgotten, []
         return forgotten

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from palio.errors import LimitError, PeerError, brief
 from palio.node.ports import Reply
 from palio.node.waves import Asked, Passed, Waves
 from palio.routing import messages
@@ -12,6 +13,10 @@ from palio.routing.messages import WaveName
 
 if TYPE_CHECKING:
     from palio.node.node import Node
+
+
+MOST_WAVES = 100_000
+"""Waves that have not come back. With more, a request that waits is refused, and a link that brings more ends."""
 
 
 class Spreading:
@@ -37,8 +42,15 @@ class Spreading:
         for peer in peers:
             node.send(peer, [messages.Spread(token, origin, wave)])
 
+    def check_room(self) -> None:
+        """Refuse a request that wants to wait until it has spread, if too many do."""
+        if len(self.waves) >= MOST_WAVES:
+            raise LimitError("waves", MOST_WAVES, len(self.waves) + 1, "requests that wait until they have spread")
+
     def pass_on(self, peer: str, message: messages.Spread) -> None:
         """A neighbour's wave has come."""
+        if len(self.waves) >= MOST_WAVES:
+            raise PeerError(f"more than {MOST_WAVES:,} waves have not come back; {brief(peer)} sends another one")
         passed, is_border = Passed(peer, message.token, message.wave), peer in self._node.neighbours.borders
         if is_border and self._is_out(message.wave):
             self.come_back([passed])  # there is a loop between networks, which is not cut yet

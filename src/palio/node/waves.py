@@ -52,6 +52,9 @@ class Waves(Generic[W]):
             self._waves[number] = _Wave(waiting, dict.fromkeys(missing))
         self._next = max(self._waves, default=-1) + 1
 
+    def __len__(self) -> int:
+        return len(self._waves)
+
     def kept(self) -> dict[int, tuple[W, tuple[str, ...]]]:
         """The waves that have gone out and not come back."""
         return {number: (wave.waiting, tuple(wave.missing)) for number, wave in self._waves.items()}

@@ -8,6 +8,8 @@ from typing import NamedTuple
 from palio.errors import CallerError, PeerError, brief
 from palio.routing.messages import MOST_AGE, Members, Stamp, has_bad_stamp
 
+MOST_SERVERS = 20_000
+"""Servers behind one neighbour, and servers of one network."""
 _HERE: Stamp = (0, "", 0)
 """The age of no link at all."""
 
@@ -18,6 +20,10 @@ class CycleError(CallerError):
 
 class BadStampError(PeerError):
     """A stamp that no server gives."""
+
+
+class TooManyServersError(PeerError):
+    """There cannot be so many servers behind a neighbour."""
 
 
 class _Link(NamedTuple):
@@ -156,6 +162,8 @@ behind rome
         for member in message.left:
             link.reached.pop(member, None)
             self._touched[member] = None
+        if len(link.reached) > MOST_SERVERS:
+            raise TooManyServersError(f"more than {MOST_SERVERS:,} servers are said to be behind {brief(peer)}")
 
     def updates(self) -> list[tuple[str, Members]]:
         """What the neighbours have to be told now; it counts as told."""

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from palio.errors import PeerError, brief
+from palio.routing.membership import MOST_SERVERS
 from palio.routing.messages import Account, Stamp
 from palio.routing.paths import Graph
 
@@ -155,6 +156,8 @@ class Topology:
 
     def receive(self, peer: str, account: Account) -> None:
         """A neighbour passes on what a server says of its links."""
+        if account.server not in self._accounts and len(self._accounts) >= MOST_SERVERS:
+            raise BadAccountError(f"{brief(peer)} passes on the links of more than {MOST_SERVERS:,} servers")
         if account.server == self._server and _age(account) > _age(self._accounts[self._server]):
             self._outdo(peer, account)
         told = self._told[peer]
@@ -237,6 +240,8 @@ class Topology:
 
 def check_account(peer: str, account: Account) -> None:
     """Refuse an account that no server can give, and that a neighbour passes on."""
+    if len(account.links) > MOST_SERVERS or len(account.beyond) > MOST_SERVERS:
+        raise BadAccountError(f"{brief(peer)} passes on more than {MOST_SERVERS:,} links of {brief(account.server)}")
     if any(latency < 1 for _, latency, _ in account.links):
         raise BadAccountError(f"{brief(peer)} passes on a latency below 1: {brief(account)}")
     neighbours = {neighbour for neighbour, _, _ in account.links}

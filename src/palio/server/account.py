@@ -310,7 +310,7 @@ class Account:
         """What a party holds here, as far as it concerns the notification; None if nobody knows it here."""
         server, router = self._server, self._node.router
         filters, patterns = router.profile(name).filters, self._node.monitors.patterns(name)
-        is_here, gone = name in server.driver.parties, server.gone_since(name)
+        is_here, gone = name in server.driver.parties, server.absences.since(name)
         if not name or not (is_here or filters or patterns or self._changes or gone is not None):
             return None
         matching = [each for each in filters if each.matches(content)]

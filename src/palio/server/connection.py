@@ -4,40 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from palio import _core
 from palio.codec import control, frames
 from palio.codec.control import VERSION, Ask, Goodbye, Hello, Ping, Pong
-from palio.codec.parts import instant
-from palio.errors import DecodeError, PeerError
+from palio.errors import PeerError
 from palio.link import wire
 from palio.link.session import PEER_FRAME_BYTES
-from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Mode, Pattern
+from palio.model import PROTOCOL_LIMITS, Mode
 from palio.model.limits import WIRE_FIELDS
 from palio.node import ports
-from palio.server.errors import Code, RefusedError, code_of
+from palio.server.errors import Code, RefusedError
+from palio.server.operations import RequestError, log_operation_of, operation_of
+from palio.server.outgoing import Outgoing
 
 if TYPE_CHECKING:
     from palio.server.server import Server
 
-_OPERATIONS: dict[str, tuple[Any, tuple[type, ...]]] = {
-    "subscribe": (ports.Subscribe, (Filter, Pattern)),
-    "unsubscribe": (ports.Unsubscribe, (Filter, Pattern)),
-    "advertise": (ports.Advertise, (Advertisement,)),
-    "unadvertise": (ports.Unadvertise, (Advertisement,)),
-    "watch": (ports.Watch, (Filter, Advertisement)),
-    "unwatch": (ports.Unwatch, (Filter, Advertisement)),
-}
-"""What a party can ask for, and of what."""
-_WAITING = ("subscribe", "advertise")
-_MOST_NUMBER = 2**32 - 1
 _SLICE = 8_192
 """Bytes of requests that are taken before others have their turn."""
 _QUICK = (frames.PUBLISH, frames.PUBLISH_WITH, frames.ACKNOWLEDGE, frames.LINK)
 """Frames that are no requests of parties."""
-_MOST_REASON = 1_024
-"""Characters of the reason for which a delivery is rejected that are kept."""
 _TLS_HANDSHAKE = b"\x16\x03"
 """How a TLS connection begins; no frame is as long as it would say."""
 _serials = count(1)
@@ -63,9 +51,9 @@ class Connection(asyncio.Protocol):
         """The beginning of a frame; and frames that are taken when the loop comes round again."""
         self._missing = 0
         """So many bytes are missing until there is something to look at."""
-        self.unfinished = 0
-        """Bytes of a frame that is not whole, as the server has counted them."""
-        self._out: list[bytes] = []
+        self._outgoing: Outgoing = None  # type: ignore[assignment]
+        self._out, self._counts = list[bytes](), list[int]()
+        """Frames that are written when this turn ends, and how many deliveries each has."""
         self.role = self.name = self.agent = ""
         self.version = VERSION
         """Of the protocol; it may be lower, as soon as the first exchange has shown that."""
@@ -79,8 +67,8 @@ class Connection(asyncio.Protocol):
         """Whether it has been welcomed."""
         self.is_closing = False
         self.is_slow = False
-        self.slow_at = 0
-        """Bytes that waited when it became slow."""
+        self.slow_at = self.room = 0
+        """Bytes that waited when it became slow; and that may wait meanwhile before deliveries are dropped."""
         self.is_paused = False
         """Whether nothing is read from it, because too much waits to be written to others."""
         self._is_behind = False
@@ -112,7 +100,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Somebody has connected, and is to say who it is."""
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=1, low=0)  # says when all is written
+        self._outgoing = Outgoing(self._transport, self._server.loop)
         peer = transport.get_extra_info("peername")  # a closed transport with TLS raises
         self.address = str(peer[0]) if peer else ""
         self.heard = self._server.loop.time()
@@ -139,15 +127,25 @@ class Connection(asyncio.Protocol):
             self._timer.cancel()
             self._timer = None
 
+    def pause_writing(self) -> None:
+        """The other end does not take everything at once."""
+        self._outgoing.blocked()
+
     def resume_writing(self) -> None:
-        """All is written."""
-        self.is_slow = False
-        self._server.backlog.note(self, 0)
+        """The other end has taken all that the transport had."""
+        if self._outgoing.taken():
+            self.is_slow = False
+            self._server.backlog.note(self, 0)
 
     @property
     def waiting(self) -> int:
         """Bytes that wait to be written."""
-        return self._transport.get_write_buffer_size()
+        return self._outgoing.waiting
+
+    @property
+    def outgoing(self) -> Outgoing:
+        """The bytes that wait to be written, and how fast the other end takes them."""
+        return self._outgoing
 
     # -- frames --------------------------------------------------------------------------------------------------------
 
@@ -240,8 +238,7 @@ class Connection(asyncio.Protocol):
         self._missing, self.began = 0, 0.0
 
     def _count_unfinished(self) -> None:
-        before, self.unfinished = self.unfinished, len(self._rest)
-        self._server.count_unfinished(self.unfinished - before)
+        self._server.unfinished.note(self, len(self._rest), self._server.loop.time())
 
     def _received(self, kind: int, data: bytes, begin: int, end: int) -> None:
         if not self.is_open:
@@ -301,12 +298,10 @@ class Connection(asyncio.Protocol):
 
     def _controlled(self, frame: control.Control) -> None:
         match frame:
-            case Ask() if self.role == "party":
-                self._asked(frame)
-            case control.Replay() | control.Reject() if self.role == "party":
-                self._asked_of_log(frame)
+            case Ask() | control.Replay() | control.Reject() if self.role == "party":
+                self._ask(frame)
             case control.Letters() if self.role in ("party", "observer"):
-                self._asked_of_log(frame)
+                self._ask(frame)
             case Ping(number):
                 self.say(Pong(number))
             case Pong():
@@ -315,6 +310,7 @@ class Connection(asyncio.Protocol):
                 self.reason = f"{code}: {text}"
                 if code == control.LEFT and self.role == "party":
                     self._server.left(self)
+                self._outgoing.finish()
                 self._transport.close()
             case control.Query() if self.role in ("party", "observer"):
                 self._server.queries.asked(self, frame)
@@ -325,48 +321,16 @@ class Connection(asyncio.Protocol):
             case _:
                 raise RefusedError(Code.FRAME, f"a {type(frame).__name__} does not belong here")
 
-    def _asked_of_log(self, asked: control.Replay | control.Reject | control.Letters) -> None:
-        _check_number(asked.number)
-        match asked:
-            case control.Replay(_, first, since, last):
-                try:
-                    begin = None if since is None else instant(since, "since")
-                except DecodeError as error:
-                    self.refuse(asked.number, Code.INVALID, str(error))
-                    return
-                operation: ports.Operation = ports.Replay(first, begin, last)
-            case control.Reject(_, delivery, reason):
-                operation = ports.Reject(delivery, reason[:_MOST_REASON])
-            case control.Letters(_, action, letters):
-                operation = ports.Letters(action, letters)
-        self._server.driver.ask(self, asked.number, operation)
-
-    def _asked(self, ask: Ask) -> None:
-        if ask.operation not in _OPERATIONS:
-            raise RefusedError(Code.FRAME, f"there is no operation {ask.operation!r:.40}")
-        _check_number(ask.number)
-        operation, subjects = _OPERATIONS[ask.operation]
-        if ask.party not in ("", self.name):
-            self.refuse(ask.number, Code.NOT_ALLOWED, "nobody may act for another party here")
-            return
-        limits = self._server.config.model_limits
+    def _ask(self, asked: Ask | control.Replay | control.Reject | control.Letters) -> None:
         try:
-            subject: Any = control.subject(ask.kind, ask.document, limits)
-            instead: tuple[Any, ...] = tuple([control.subject(*each, limits) for each in ask.instead])
-        except DecodeError as error:
-            self.refuse(ask.number, code_of(error), str(error))
-            return
-        if not isinstance(subject, subjects):
-            self.refuse(ask.number, Code.INVALID, f"one cannot {ask.operation} {ask.kind}s")
-            return
-        if instead and (operation is not ports.Unsubscribe or not all(isinstance(each, subjects) for each in instead)):
-            self.refuse(ask.number, Code.INVALID, "only filters and patterns can take the place of what is cancelled")
-            return
-        if ask.operation in _WAITING:
-            made = operation(subject, ask.wait)
+            if isinstance(asked, Ask):
+                operation = operation_of(asked, self.name, self._server.config.model_limits)
+            else:
+                operation = log_operation_of(asked)
+        except RequestError as error:
+            self.refuse(asked.number, error.code, str(error))
         else:
-            made = operation(subject, instead) if instead else operation(subject)
-        self._server.driver.ask(self, ask.number, made)
+            self._server.driver.ask(self, asked.number, operation)
 
     def refuse(self, number: int, code: Code, text: str) -> None:
         """A request cannot be; the connection goes on."""
@@ -383,31 +347,38 @@ class Connection(asyncio.Protocol):
     def put(self, data: bytes) -> None:
         """Write something when this turn ends."""
         self._out.append(data)
+        self._counts.append(0)
 
     def deliver(self, data: bytes, count: int) -> bool:
         """Write deliveries when this turn ends; not if too much waits already, and they may be dropped."""
-        if self.is_slow and self.waiting > self._server.config.slow.bytes // 2:
-            self._server.dropped(self, count)
+        if self.is_slow and self.waiting > self.room:
+            self._server.consumers.dropped(self, count)
             return False
         self.is_slow = False
         self.delivered += count
         self._out.append(data)
+        self._counts.append(count)
         return True
+
+    def drop_deliveries(self) -> int:
+        """Drop all deliveries that wait behind what the transport has, and return how many there were."""
+        dropped = self._outgoing.drop_deliveries()
+        self.delivered -= dropped
+        return dropped
 
     def flush(self) -> None:
         """Write all that was put."""
-        out, self._out = self._out, []
+        out, counts, self._out, self._counts = self._out, self._counts, [], []
         if self.is_closing or not out:
             return
-        data = out[0] if len(out) == 1 else b"".join(out)
-        self._transport.write(data)
-        self.written += len(data)
-        self._server.counts.bytes_out += len(data)
+        size = self._outgoing.write(out, counts)
+        self.written += size
+        self._server.counts.bytes_out += size
         waiting = self.waiting
         if waiting:
-            self._server.backlog.note(self, waiting)
             if waiting > self._server.config.slow.bytes:
-                self._server.slow(self, waiting)
+                self._server.consumers.too_slow(self, waiting)
+            self._server.backlog.note(self, self.waiting)
 
     # -- how it is held back, and how it ends --------------------------------------------------------------------------
 
@@ -458,8 +429,12 @@ class Connection(asyncio.Protocol):
         self._stop_timer()
         self._drop_rest()
         self._later.clear()
-        self._transport.write(b"".join([*self._out, control.encode(Goodbye(code.value, text))]))
+        if code is Code.SLOW:
+            self._outgoing.clear()  # it would not take it
+            self._out.clear()
+        self._outgoing.finish(b"".join([*self._out, control.encode(Goodbye(code.value, text))]))
         self._out.clear()
+        self._counts.clear()
         self._timer = self._server.loop.call_later(self._server.config.connections.drain_seconds, self.abort)
         self._end_output()
         self._server.closed(self, code, text)
@@ -484,16 +459,8 @@ class Connection(asyncio.Protocol):
             self._server.fault("closing", error)
             self.abort()
 
-    def give_up(self, waiting: int) -> None:
-        """It takes nothing, and others wait for it."""
-        self._server.cut(self, waiting)
-
     def abort(self) -> None:
         """End it without a word: it does not take any."""
         self.is_closing = True
+        self._outgoing.clear()
         self._transport.abort()
-
-
-def _check_number(number: int) -> None:
-    if not 0 <= number <= _MOST_NUMBER:
-        raise RefusedError(Code.FRAME, f"numbers of requests are from 0 to {_MOST_NUMBER:,}")

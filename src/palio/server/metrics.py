@@ -95,6 +95,14 @@ class ServerCollector(Collector):
         yield CounterMetricFamily(
             "palio_connections_accepted", "Accepted TCP connections.", counts.accepted_connections
         )
+        yield CounterMetricFamily(
+            "palio_connections_without_files",
+            "Connections refused because no file descriptors were left.",
+            server.spare.refused,
+        )
+        yield GaugeMetricFamily(
+            "palio_unfinished_bytes", "Bytes of frames that have not arrived completely.", server.unfinished.bytes
+        )
         yield CounterMetricFamily("palio_received_bytes", "Bytes received on all connections.", counts.bytes_in)
         yield CounterMetricFamily("palio_sent_bytes", "Bytes written to connections.", counts.bytes_out)
         yield _labelled(

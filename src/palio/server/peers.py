@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 from dataclasses import replace
 from random import SystemRandom
 from typing import TYPE_CHECKING
@@ -13,14 +11,14 @@ import structlog
 
 from palio.codec import control
 from palio.codec.control import VERSIONS, Goodbye, Hello, Welcome
-from palio.errors import no_tls
 from palio.link.states import State
 from palio.model.limits import VERSION_1_LIMITS, WIRE_FIELDS, to_wire
 from palio.node import ports
 from palio.routing.router import Role
 from palio.server.agents import agent_of
-from palio.server.config import Peer, Tls
+from palio.server.config import Peer
 from palio.server.connection import Connection
+from palio.server.encryption import failure, outgoing_encryption
 from palio.server.errors import Code, RefusedError
 
 if TYPE_CHECKING:
@@ -96,34 +94,6 @@ def _limits_of(welcome: Welcome) -> tuple[int, ...]:
     known = {name: max(1, most) for name, most in welcome.limits.items() if name in WIRE_FIELDS}
     limits = replace(VERSION_1_LIMITS, **known)
     return to_wire(replace(limits, key_bytes=limits.literal_bytes))
-
-
-def encryption(tls: Tls) -> ssl.SSLContext:
-    """The TLS context of accepted connections."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=tls.client_ca or None)
-    context.load_cert_chain(tls.certificate, tls.key)
-    if tls.client_ca:
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
-def outgoing_encryption(peer: Peer, tls: Tls | None) -> ssl.SSLContext | None:
-    """The TLS context of a connection to a peer, with the certificate of this server if it has one."""
-    if not peer.is_encrypted:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=peer.ca or None)
-    if tls is not None:
-        context.load_cert_chain(tls.certificate, tls.key)
-    return context
-
-
-def _reason(error: OSError) -> str:
-    """Describe why an attempt to connect failed."""
-    if no_tls(error):
-        return "it does not speak TLS; its address begins with palio://, or tls is to be configured there"
-    if isinstance(error, ssl.SSLError) or not error.errno or error.errno < 0:
-        return str(error) or "it does not answer"
-    return os.strerror(error.errno)
 
 
 def next_delay(delay: float, lasted: float) -> float:
@@ -218,6 +188,8 @@ class Peers:
         """Note why there is no connection or no link to a neighbour; also to one that opens the link itself."""
         if name in self.known or name in self._met or name in self._server.driver.node.links.peers:
             self.reasons[name] = reason
+            if len(self.reasons) > 2 * _MOST_MET + len(self.known):
+                del self.reasons[next(each for each in self.reasons if each not in self.known)]
 
     def note_end(self, name: str, reason: str) -> None:
         """Why the connection to a neighbour has ended; why the link has ended before that says more."""
@@ -316,7 +288,7 @@ class Peers:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 _, dialed = await loop.create_connection(lambda: Dialed(self._server, peer), host, port, ssl=encrypted)
         except (OSError, TimeoutError) as error:  # errors of TLS are among them
-            return _reason(error)
+            return failure(error)
         try:
             await dialed.ended
         except asyncio.CancelledError as error:
@@ -374,7 +346,7 @@ class Peers:
         if await self._is_alive(older):
             text = f"the name is taken: a server named {name} is connected to {self._server.config.server}"
             if not newer.is_closing:
-                self._log.warning("name-taken", peer=name, address=newer.address)
+                self._server.reports.warn("name-taken", peer=name, address=newer.address)
                 newer.close(Code.NAME_TAKEN, text)
             return
         older.abort()
@@ -419,7 +391,7 @@ class Peers:
         name = connection.name
         if name in self._free:
             self._free[name].clear()
-        self._log.info("peer-connected", peer=name, dialed=connection.is_dialed)
+        self._server.reports.info("peer-connected", peer=name, dialed=connection.is_dialed)
         self._absent.pop(name, None)
         self.reasons.pop(name, None)
         self._server.driver.give(ports.Doubt(name, connection.limits))
@@ -428,9 +400,10 @@ class Peers:
     def lost(self, connection: Connection) -> None:
         """The connection to a peer is lost."""
         reason = connection.reason or _LOST
-        self._log.warning("peer-lost", peer=connection.name, reason=reason)
+        self._server.reports.warn("peer-lost", peer=connection.name, reason=reason)
         self.note_end(connection.name, reason)
-        self._absent[connection.name] = self._server.loop.time()
+        if self._server.driver.node.links.status(connection.name).state.has_session:
+            self._absent[connection.name] = self._server.loop.time()
         if connection.name in self._free:
             self._free[connection.name].set()
 

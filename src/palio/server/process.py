@@ -20,8 +20,8 @@ import structlog
 
 from palio.errors import InternalError, PalioError, printable_document, stack_of
 from palio.server.config import Config, ConfigError, load_config
+from palio.server.encryption import encryption, outgoing_encryption
 from palio.server.log_output import LogOutput
-from palio.server.peers import encryption, outgoing_encryption
 from palio.server.server import Server
 
 if TYPE_CHECKING:

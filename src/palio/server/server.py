@@ -20,34 +20,37 @@ from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
 from palio.node.ports import Fault, LeaseEnded, LinkDown, LinkRefused, LinkUp, Unsendable
+from palio.server.absences import Absences
 from palio.server.agents import check_target, start_of
 from palio.server.archiving import Archiving
 from palio.server.backlog import Backlog
-from palio.server.config import Config, Peer
+from palio.server.config import Config
 from palio.server.connection import Connection
+from palio.server.consumers import Consumers
 from palio.server.credentials import Credentials
 from palio.server.driver import Driver
+from palio.server.encryption import encryption
 from palio.server.errors import Code, RefusedError
+from palio.server.listening import Spare, listeners
 from palio.server.metrics import Counts
-from palio.server.peers import Peers, encryption
+from palio.server.peers import Peers
 from palio.server.queries import Queries
+from palio.server.reloading import merged
+from palio.server.reports import Reports
 from palio.server.storage import Storage
 from palio.server.store_config import log_settings, mode_of
 from palio.server.tls_port import TlsDoor
+from palio.server.unfinished import Unfinished
 
 _LETTERS_SECONDS = 60.0
 """Between two lines of the log that say of a link that its peer cannot take a publication."""
+_MOST_LETTERS_SAID = 1_000
 _ROUND_SECONDS = 0.25
 """How often the server looks whether connections are silent, and how late its loop is."""
-_MOST_SAID = 10
-"""Closed connections that are told of one by one in one round."""
-LIVE = frozenset(
-    {
-        *("tokens", "server_tokens", "admins", "peers", "connections", "slow"),
-        *("guard", "filters_per_party", "insecure", "log", "tls"),
-    }
-)
-"""What can change while a server runs."""
+_MOST_PENDING = 1_024
+"""Connections that the system has opened and the server has not accepted yet."""
+_MOST_REFUSED = 64
+"""Connections above the limit that are told so before they are closed; others are only closed."""
 
 
 def _logger(server: str) -> structlog.stdlib.BoundLogger:
@@ -94,7 +97,10 @@ class Server:
         self.driver = Driver(node, self.counts, self._event, self._failed, config.history_bytes)
         self.driver.storage = self.storage
         self.driver.broken = self._broken
-        self.backlog = Backlog(config.connections.waiting_bytes, config.slow.seconds, self.driver)
+        self.reports = Reports(self._log, self.loop.time)
+        self.consumers = Consumers(lambda: self.config.slow, self.counts, self.reports)
+        connections = config.connections
+        self.backlog = Backlog(connections.waiting_bytes, config.slow.seconds, self.driver, self.consumers.relieve)
         self.driver.congested = self.backlog.links
         self.driver.delayed = self.backlog.disk
         self.credentials = Credentials(config)
@@ -103,21 +109,14 @@ class Server:
         self.began = self.loop.time()
         self._encryption = encryption(config.tls) if config.tls is not None else None
         self._connections: set[Connection] = set()
-        self.unfinished = 0
-        """Bytes of frames that are not whole."""
+        self.unfinished = Unfinished(connections.unfinished_bytes)
         self._admissions: set[asyncio.Task[None]] = set()
-        self._listener: asyncio.Server | None = None
+        self._listeners: list[asyncio.Server] = []
+        self.spare = Spare()
         self._round: asyncio.TimerHandle | None = None
         self._round_due = 0.0
         self._look_due = 0.0
-        self._said = 0
-        """Closed connections in this round: whoever connects in vain again and again must not fill the log."""
-        self._faults_said = 0
-        """Faults in this round, likewise."""
-        self._leases_said = 0
-        """Leases that have ended in this round, likewise."""
-        self._gone: dict[str, float] = {}
-        """Parties that are not here, and since when."""
+        self.absences = Absences()
         self._letters_said: dict[str, float] = {}
         """When it was last logged that a peer cannot take a publication."""
         self._all_gone = asyncio.Event()
@@ -140,7 +139,7 @@ class Server:
         self._look_at_storage(storage)
         now = self.loop.time()
         durable = self.driver.node.logs
-        self._gone = {party: now for party in storage.parties if party not in durable}
+        self.absences.begin([party for party in storage.parties if party not in durable], now)
         configured = {peer.name for peer in self.config.peers if peer.url}
         for name in self.driver.node.links.wishes:
             if name not in configured:  # the file has changed, or a command had added it
@@ -179,10 +178,14 @@ class Server:
         """Listen."""
         config = self.config
         encryption = self._encryption
-        self._listener = await self.loop.create_server(
-            lambda: Connection(self) if encryption is None else TlsDoor(self, encryption),
-            config.host, config.port, backlog=1024,
-        )  # fmt: skip
+        self._listeners = [
+            await self.loop.create_server(
+                lambda: Connection(self) if encryption is None else TlsDoor(self, encryption),
+                sock=listener,
+                backlog=_MOST_PENDING,
+            )
+            for listener in listeners(config.host, config.port, self.spare, _MOST_PENDING)
+        ]
         self.peers.configure(config.peers)
         if config.archive is not None and config.store is not None:
             self.archiving = Archiving(config.archive, config.store.path, self._archived, self._log)
@@ -196,17 +199,22 @@ class Server:
         return wanted if self.most_files is None else min(wanted, self.most_files)
 
     @property
+    def is_overrun(self) -> bool:
+        """Whether there are so many connections more than there may be that further ones do not get a reason."""
+        refused = _MOST_REFUSED if self.most_files is None else min(_MOST_REFUSED, self.most_files // 2)
+        return len(self._connections) + len(self._admissions) > self.most_connections + refused
+
+    @property
     def port(self) -> int:
         """Where it listens."""
-        assert self._listener is not None
-        port: int = self._listener.sockets[0].getsockname()[1]
+        port: int = self._listeners[0].sockets[0].getsockname()[1]
         return port
 
     async def stop(self) -> None:
         """Handle what has come in, say goodbye to all, and end when all is written, or does not get through."""
         self.is_ready, self._is_stopping = False, True
-        if self._listener is not None:
-            self._listener.close()
+        for listener in self._listeners:
+            listener.close()
         if self._round is not None:
             self._round.cancel()
         for task in self._admissions:
@@ -224,6 +232,7 @@ class Server:
         except TimeoutError:
             self._abort_all()
         self.backlog.close()
+        self.spare.close()
         self.credentials.close()
         await self._finish_turns()  # with what became of connections
         self.driver.finish()
@@ -250,7 +259,9 @@ class Server:
         """Somebody has connected."""
         self.counts.accepted_connections += not connection.is_dialed
         self._connections.add(connection)
-        if len(self._connections) > self.most_connections and not connection.is_dialed:
+        if self.is_overrun and not connection.is_dialed:
+            connection.abort()
+        elif len(self._connections) > self.most_connections and not connection.is_dialed:
             connection.close(Code.FULL, "there are as many connections as there may be")
         elif self._is_stopping:  # it was accepted just before
             connection.close(Code.STOPPING, "the server stops")
@@ -312,14 +323,10 @@ class Server:
         if isinstance(older, Connection):
             older.close(Code.REPLACED, f"{name} has connected again")
         self.driver.parties[name] = connection
-        self._gone.pop(name, None)
+        self.absences.end(name)
         connection.welcome()
         self.driver.give(_attach(connection))
         self._log.debug("party-connected", party=brief(name))
-
-    def gone_since(self, party: str) -> float | None:
-        """When a party has left that is still remembered, by the loop's clock."""
-        return self._gone.get(party)
 
     # -- who goes ------------------------------------------------------------------------------------------------------
 
@@ -343,7 +350,7 @@ class Server:
         if connection.name in self.driver.node.logs:
             self.driver.give(ports.Detach(connection.name, connection.serial))
         else:
-            self._gone[connection.name] = self.loop.time()
+            self.absences.note(connection.name, self.loop.time())
 
     def closed(self, connection: Connection, code: Code, text: str) -> None:
         """A connection was closed from here."""
@@ -351,50 +358,15 @@ class Server:
         if self.driver.peers.get(connection.name) is connection:
             self.peers.note_end(connection.name, connection.reason)
         is_ours = code in (Code.STOPPING, Code.REPLACED)
-        self._said += not is_ours
-        if not is_ours and self._said > _MOST_SAID:
-            return
-        say = self._log.debug if is_ours else self._log.warning
-        say("connection-closed", code=code.value, reason=text, name=brief(connection.name), address=connection.address)
+        self.reports.say(
+            "debug" if is_ours else "warning", "connection-closed",
+            code=code.value, reason=text, name=brief(connection.name), address=connection.address,
+        )  # fmt: skip
 
     def turned_away(self, address: str, reason: str) -> None:
         """A connection came to nothing before it was one."""
         self.counts.refused(Code.TLS.value)
-        self._said += 1
-        if self._said <= _MOST_SAID:
-            self._log.warning("connection-closed", code=Code.TLS.value, reason=reason, address=address)
-
-    def slow(self, connection: Connection, waiting: int) -> None:
-        """Too much waits for a connection: more than the limit, after something was written to it."""
-        is_plain = connection.durable is None
-        may_drop = connection.role == "server" or (self.config.slow.policy == "drop" and is_plain)
-        if not may_drop or (connection.is_slow and waiting > 2 * connection.slow_at):  # answers alone, not taken
-            self.cut(connection, waiting)
-        elif not connection.is_slow:
-            connection.is_slow, connection.slow_at = True, waiting
-            self._log.warning("slow-consumer", name=brief(connection.name), waiting_bytes=waiting, policy="drop")
-
-    def cut(self, connection: Connection, waiting: int) -> None:
-        """End a connection that does not take what there is for it."""
-        if not connection.is_closing:
-            self._log.warning("slow-consumer", name=brief(connection.name), waiting_bytes=waiting, policy="disconnect")
-            self.counts.name(self.counts.disconnected, connection.name, 1)
-            connection.close(Code.SLOW, f"{waiting:,} bytes wait for {connection.name:.80}")
-        elif self.backlog.is_full:
-            connection.abort()
-
-    def count_unfinished(self, change: int) -> None:
-        """Frames that are not whole have grown or gone; if all together are too long, the longest have to go."""
-        self.unfinished += change
-        while self.unfinished > self.config.connections.unfinished_bytes:
-            longest = max(self._connections, key=lambda each: (each.role != "server", each.unfinished))
-            if not longest.unfinished or longest.role == "server":
-                return
-            longest.close(Code.FULL, f"frames that are not whole have {self.unfinished:,} bytes in all")
-
-    def dropped(self, connection: Connection, count: int) -> None:
-        """Deliveries were dropped, for their party is slow."""
-        self.counts.name(self.counts.dropped, connection.name, count)
+        self.reports.warn("connection-closed", code=Code.TLS.value, reason=reason, address=address)
 
     # -- what is looked at now and then --------------------------------------------------------------------------------
 
@@ -412,13 +384,11 @@ class Server:
     def _look_round(self, now: float) -> None:
         self.counts.latest_lag = now - self._round_due
         self.counts.lag = max(self.counts.lag, self.counts.latest_lag)
-        if self._said > _MOST_SAID:
-            self._log.warning("connections-closed", more=self._said - _MOST_SAID)
-        if self._faults_said > _MOST_SAID:
-            self._log.critical("faults", more=self._faults_said - _MOST_SAID)
-        if self._leases_said > _MOST_SAID:
-            self._log.warning("leases-ended", more=self._leases_said - _MOST_SAID)
-        self._said = self._faults_said = self._leases_said = 0
+        self.reports.finish(now)
+        refused = self.spare.to_report(now)
+        if refused:
+            advice = "there are no file descriptors left; raise the limit of open files, or lower connections.most"
+            self._log.warning("connections-refused", count=refused, advice=advice)
         if now >= self._look_due:
             self._look_due = now + self.config.connections.ping_seconds / 8
             self._look_after_connections(now)
@@ -426,8 +396,7 @@ class Server:
         if self.storage is not None:
             self._look_at_storage(self.storage)
         forget = now - self.config.connections.forget_seconds
-        for party in [party for party, since in self._gone.items() if since < forget]:
-            del self._gone[party]
+        for party in self.absences.over(forget, self.config.connections.wanted):
             self._forget(party)
 
     def _look_after_connections(self, now: float) -> None:
@@ -457,32 +426,32 @@ class Server:
         match event:
             case LinkUp(peer):
                 self.peers.up(peer)
-                self._log.info("link-up", peer=peer)
+                self.reports.info("link-up", peer=peer)
             case LinkDown(peer, reason, discarded):
                 self.peers.note(peer, reason or "the link has ended")
-                self.counts.discarded[peer] += discarded
-                self._log.warning("link-down", peer=peer, reason=reason, discarded=discarded)
+                self.counts.name(self.counts.discarded, peer, discarded)
+                self.reports.warn("link-down", peer=peer, reason=reason, discarded=discarded)
             case LinkRefused(peer, reason):
                 self.peers.refused(peer, reason)
-                self._log.warning("link-refused", peer=peer, reason=reason)
+                self.reports.warn("link-refused", peer=peer, reason=reason)
             case Unsendable(peer, id, reason):
                 self._say_unsendable(peer, str(id), reason)
             case LeaseEnded():
                 self._say_lease_ended(event)
 
     def _say_lease_ended(self, ended: LeaseEnded) -> None:
-        self._leases_said += 1
-        if self._leases_said <= _MOST_SAID:
-            self._log.warning(
-                "lease-ended", party=brief(ended.party), lease_seconds=ended.lease / 1e6, log=ended.log,
-                dropped=ended.lost, dropped_bytes=ended.bytes, letters=ended.letters, subscriptions=ended.filters,
-            )  # fmt: skip
+        self.reports.warn(
+            "lease-ended", party=brief(ended.party), lease_seconds=ended.lease / 1e6, log=ended.log,
+            dropped=ended.lost, dropped_bytes=ended.bytes, letters=ended.letters, subscriptions=ended.filters,
+        )  # fmt: skip
 
     def _say_unsendable(self, peer: str, id: str, reason: str) -> None:
         """Log that a peer cannot take a publication, once a minute for each link."""
         now = self.loop.time()
         if self._letters_said.get(peer, -_LETTERS_SECONDS) > now - _LETTERS_SECONDS:
             return
+        if len(self._letters_said) >= _MOST_LETTERS_SAID:
+            self._letters_said.clear()
         self._letters_said[peer] = now
         total = self.driver.node.peer_limits.letters[peer].next
         advice = f"palio letters list --link {peer}"
@@ -494,9 +463,7 @@ class Server:
 
     def _failed(self, fault: Fault) -> None:
         self.counts.faults += 1
-        self._faults_said += 1
-        if self._faults_said <= _MOST_SAID:
-            self._log.critical("fault", where=fault.where, stack=fault.stack)
+        self.reports.say("critical", "fault", where=fault.where, stack=fault.stack)
 
     def _broken(self, error: Exception) -> None:
         """The state of the node may be wrong: nothing is acknowledged any more, and the server stops."""
@@ -515,14 +482,7 @@ class Server:
 
     def reload(self, config: Config) -> list[str]:
         """Go on with another configuration; the keys that differ and need a restart."""
-        before = self.config
-        keys = Config.__struct_fields__
-        fixed = [key for key in keys if key not in LIVE and getattr(config, key) != getattr(before, key)]
-        if _trust(before) != _trust(config):
-            fixed.append("tls")
-        if _gateways(before) != _gateways(config):
-            fixed.append("peers")  # those that are gateways
-        self.config = Config(**{key: getattr(before if key in fixed else config, key) for key in keys})
+        self.config, fixed = merged(self.config, config)
         self._take_over(self.config)
         return fixed
 
@@ -533,21 +493,13 @@ class Server:
         node.settings = node.settings._replace(guard=config.guard, filters_per_party=config.filters_per_party)
         self.credentials.config = config
         self.backlog.most, self.backlog.patience = config.connections.waiting_bytes, config.slow.seconds
+        self.unfinished.most = config.connections.unfinished_bytes
         self.peers.configure(config.peers)
         for connection in list(self._connections):
             if connection.is_open and not connection.is_dialed and not config.is_open:
                 expected = self.credentials.expected(connection.role, connection.name)
                 if expected is None or expected != connection.credential:
                     connection.close(Code.TOKEN, "the token does not count any more")
-
-
-def _trust(config: Config) -> tuple[bool, str]:
-    """What of TLS cannot change while a server listens; certificate and key can."""
-    return config.tls is not None, config.tls.client_ca if config.tls is not None else ""
-
-
-def _gateways(config: Config) -> list[Peer]:
-    return [peer for peer in config.peers if peer.role == "gateway"]
 
 
 def _attach(connection: Connection) -> ports.Attach:

@@ -37,6 +37,9 @@ class TlsDoor(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the socket over; nothing was read from it."""
+        if self._server.is_overrun:
+            cast("asyncio.Transport", transport).abort()
+            return
         accepted: socket.socket = transport.get_extra_info("socket").dup()
         cast("asyncio.Transport", transport).abort()
         self._server.run(self._admit(accepted))
