@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from palio.errors import CallerError
 from palio.matching.candidates import E
 from palio.matching.preparation import Preparations
 from palio.model import Advertisement, Filter
+from palio.routing.ahead import Place
 from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe, ended
 from palio.routing.paths import Tree
 from palio.routing.router import LOCAL, Role, Router
@@ -176,6 +177,14 @@ class General(Router):
 
     def _offer_tables(self) -> list[Table[Advertisement]]:
         return [*super()._offer_tables(), *self._offered.known(self.server)]
+
+    def _places(self, peer: str, message: Control) -> list[Place]:
+        """What another network says counts as this server's own; all else has a table of its source."""
+        sources: _Sources[Any] = self._wanted if isinstance(message, Subscribe | Unsubscribe) else self._offered
+        if self.peers.get(peer) is Role.GATEWAY:
+            return [*super()._places(peer, message), *((table, peer) for table in sources.known(self.server))]
+        everywhere = super()._places(message.source, message)
+        return [*((table, peer) for table in sources.known(message.source)), *everywhere]
 
     def _begin(self, filter: Filter, party: str) -> None:
         super()._begin(filter, party)

@@ -15,6 +15,7 @@ from palio.matching import FilterIndex
 from palio.matching.candidates import E, Entry, Index
 from palio.matching.preparation import Preparation, Preparations, Steps
 from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Notification
+from palio.routing import ahead
 from palio.routing.antichain import Antichain
 from palio.routing.board import Board
 from palio.routing.membership import Membership
@@ -211,7 +212,7 @@ class Router(ABC):
         Each step says what it has cost. Nothing else changes.
         """
         held = self._known_party(party).filters
-        yield from _prepare(preparation, held, self._filter_tables(), (party, begins, ends))
+        yield from ahead.for_party(preparation, held, self._filter_tables(), (party, begins, ends))
 
     def prepare_watched(self, preparation: Preparation, filters: Sequence[Filter]) -> Steps:
         """The same for filters of patterns."""
@@ -228,7 +229,15 @@ class Router(ABC):
     ) -> Steps:
         """The same for advertisements."""
         held = self._known_party(party).advertisements
-        yield from _prepare(preparation, held, self._offer_tables(), (party, begins, ends))
+        yield from ahead.for_party(preparation, held, self._offer_tables(), (party, begins, ends))
+
+    def prepare_hearing(self, preparation: Preparation, peer: str, message: Control) -> Steps:
+        """The same for something that a neighbour says, and that :meth:`receive` will get."""
+        return ahead.for_message(preparation, self._places(peer, message), message)
+
+    def _places(self, peer: str, message: Control) -> list[ahead.Place]:
+        """The tables that a message of a neighbour changes, and the holders there."""
+        return [(self.subscriptions if isinstance(message, Subscribe | Unsubscribe) else self.advertisements, peer)]
 
     def _filter_tables(self) -> list[Table[Filter]]:
         """The tables in which what a party wants is noted."""
@@ -522,19 +531,3 @@ class Router(ABC):
         is_single = len(holders.parties) == 1 and not holders.peers
         self._targets[slot] = next(iter(holders.parties)) if is_single else holders
         self.board.set_others(slot, bool(holders.peers) or MONITORS in holders.parties)
-
-
-def _prepare(
-    preparation: Preparation,
-    held: Antichain[E],
-    tables: Sequence[Table[E]],
-    change: tuple[str, Sequence[E], Sequence[E]],
-) -> Steps:
-    """Make comparisons ahead: with what a party holds, and then with what is in tables."""
-    party, begins, ends = change
-    yield from held.prepare(preparation, begins, ends)
-    begun, gone = held.foresee(preparation, begins, ends)
-    for table in tables:
-        yield from table.prepare_parties(
-            preparation, party, [each.canonical() for each in begun], [each.canonical() for each in gone]
-        )

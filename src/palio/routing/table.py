@@ -206,6 +206,21 @@ class Table(Generic[E]):
             if row is not None and party in row.parties and len(row.parties) == 1 and len(row.peers) < 2:
                 yield from order.prepare_removal(preparation, self._nodes[element])
 
+    def prepare_peer(self, preparation: Preparation, peer: str, element: E, *, begins: bool) -> Steps:
+        """The same for one element that a neighbour begins to hold, or holds no longer.
+
+        With a second neighbour that holds it, the first one has to know of it; when the second one ceases to hold it,
+        the first one need not.
+        """
+        order, row = self._order, self._rows.get(element)
+        if order is None:
+            return
+        if begins:
+            if row is None or row.only_peer() is not None:
+                yield from order.prepare_placing(preparation, [element])
+        elif row is not None and peer in row.peers and len(row.peers) <= 2 and not row.parties:
+            yield from order.prepare_removal(preparation, self._nodes[element])
+
     def _will_be_placed(self, element: E) -> bool:
         row = self._rows.get(element)
         return row is None or not row.parties
