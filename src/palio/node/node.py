@@ -96,6 +96,7 @@ class Node:
         check_settings(settings)
         self.settings = settings
         self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.start)
+        self.router.expect_neighbours(settings.neighbours)
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
         self.router.holdings.are_noted = settings.durable

@@ -47,6 +47,8 @@ class _Sources(Generic[E]):
         self._peers: dict[str, None] = {}
         self._tables: dict[str, Table[E]] = {}
         self._touched: dict[str, None] = {}
+        self.is_ordered = False
+        """Whether tables are ordered before there is a neighbour."""
 
     def __len__(self) -> int:
         return len(self._tables)
@@ -63,6 +65,8 @@ class _Sources(Generic[E]):
         found = self._tables.get(source)
         if found is None:
             found = self._tables[source] = Table(self._kind, partial(self._is_meant_for, source), self._preparations)
+            if self.is_ordered:
+                found.order()
             for peer in self._peers:
                 found.open(peer)
         return found
@@ -201,6 +205,12 @@ class General(Router):
     def _withdraw(self, advertisement: Advertisement, party: str) -> None:
         super()._withdraw(advertisement, party)
         self._offered[self.server].remove_party(advertisement, party)
+
+    def expect_neighbours(self, roles: Collection[Role]) -> None:
+        """Neighbours are told of sources; other networks of everything."""
+        self._wanted.is_ordered = Role.PEER in roles
+        self._offered.is_ordered = self._wanted.is_ordered and self.hears_advertisements(Role.PEER)
+        super().expect_neighbours([role for role in roles if role is Role.GATEWAY])
 
     def connect(self, peer: str, role: Role) -> None:
         """There is a new neighbour; it is told of the sources that it hears of from here.
@@ -473,14 +483,6 @@ class AdvertisingGeneral(General):
     def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
         """Another network needs only what something advertised there is relevant to."""
         return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
-
-    def told_to(self, peer: str) -> list[Subscribe | Advertise]:
-        """What a neighbour was to be told of sources and not to forget."""
-        return [
-            *(Advertise(each, source) for source, each in self._offered.told_to(peer)),
-            *(Subscribe(each, source) for source, each in self._wanted.told_to(peer)),
-            *super().told_to(peer),
-        ]
 
     def receive(self, peer: str, message: Control) -> None:
         """What is advertised changes who has to know what."""

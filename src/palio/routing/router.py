@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import ClassVar, NamedTuple
@@ -393,6 +393,13 @@ class Router(ABC):
             del self._parties[name]
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
+
+    def expect_neighbours(self, roles: Collection[Role]) -> None:
+        """Neighbours of these roles will come: order the tables now, and not all at once when the first one comes."""
+        if any(map(self.hears_subscriptions, roles)):
+            self.subscriptions.order()
+        if any(map(self.hears_advertisements, roles)):
+            self.advertisements.order()
 
     def connect(self, peer: str, role: Role) -> None:
         """There is a new neighbour; it has to be told all that concerns it."""

@@ -81,7 +81,7 @@ class Table(Generic[E]):
         self.version = 0
         """Goes up whenever somebody begins or ceases to hold something."""
         self._order: SharedOrder[E] | None = None
-        """Made for the first neighbour that is told; a node's ``known`` are the neighbours that were told of it."""
+        """Made for the first neighbour that is told, or before. A node's ``known`` are those that were told of it."""
         self._nodes: dict[E, Node[E]] = {}
         """The elements as the order has them, and those that nobody holds any more until the next updates."""
 
@@ -125,12 +125,17 @@ class Table(Generic[E]):
             for element, row in self._rows.items():
                 row.unmeant |= NOBODY if self._is_meant_for(peer, element) else bit
         if self._order is None:
-            self._order = SharedOrder(self._kind, self._preparations)
-            for element, row in self._rows.items():
-                self._place(element, row)
+            self.order()
         else:
             self._align(self._order, bit, [each for each, row in self._rows.items() if self._barred(row) & bit])
             self._order.touched.update(dict.fromkeys(node for node in self._order.free if node.free & bit))
+
+    def order(self) -> None:
+        """Order all elements now, instead of when the first neighbour is told; later ones are ordered as they come."""
+        if self._order is None:
+            self._order = SharedOrder(self._kind, self._preparations)
+            for element, row in self._rows.items():
+                self._place(element, row)
 
     def close(self, peer: str) -> None:
         """A neighbour is told no longer."""
