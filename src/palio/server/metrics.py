@@ -124,6 +124,9 @@ class ServerCollector(Collector):
         yield CounterMetricFamily("palio_deliveries", "Deliveries to parties, dropped ones too.", driver.deliveries)
         yield CounterMetricFamily("palio_turns", "Turns of the node.", driver.turns)
         yield CounterMetricFamily("palio_turn_seconds", "Time spent in turns of the node.", driver.seconds)
+        allowance = node.allowance
+        yield CounterMetricFamily("palio_comparisons", "Comparisons of filters made ahead.", allowance.total)
+        yield GaugeMetricFamily("palio_turn_comparisons_max", "The most of them in one turn.", allowance.most)
         yield CounterMetricFamily("palio_faults", "Faults of the server itself.", counts.faults)
         yield GaugeMetricFamily("palio_subscriptions", "Filters that are known.", len(node.router.subscriptions))
         yield GaugeMetricFamily("palio_advertisements", "Advertisements known.", len(node.router.advertisements))
