@@ -12,12 +12,11 @@ from palio.matching.preparation import ENTERING, Preparation, Steps, cost_of
 from palio.model.limits import to_wire
 from palio.node.settings import NodeSettings
 from palio.routing import messages
+from palio.routing.ahead import element_of
 from palio.routing.border import Border, Gateway
 from palio.routing.compression import Compression
 from palio.routing.messages import Message, Stamp
 from palio.routing.router import Role, Router, UnexpectedMessageError
-
-_ON_FILTERS = messages.Subscribe | messages.Unsubscribe
 
 
 class Neighbours:
@@ -192,8 +191,7 @@ class Neighbours:
 
         With compression a union may count instead of the message. Its comparisons are not made ahead.
         """
-        element = message.filter if isinstance(message, _ON_FILTERS) else message.advertisement
-        yield ENTERING * cost_of(element)
+        yield ENTERING * cost_of(element_of(message))
         border = self.borders.get(peer)
         for each in (message,) if border is None else border.foresee(message):
             yield from self._router.prepare_hearing(preparation, peer, each)

@@ -18,6 +18,7 @@ from palio.node.admission import NotAllowedError
 from palio.node.arrivals import Arrivals
 from palio.node.containment import Containment, critical
 from palio.node.delegation import Delegating
+from palio.node.departures import Departures
 from palio.node.hearing import Hearing
 from palio.node.holding import Holding, Unwritten
 from palio.node.hybrid import date_of
@@ -119,6 +120,7 @@ class Node:
         self.preparing = Preparing(self.router, self.requests, self.allowance)
         self.hearing = Hearing(self, self._keeping)
         self.arrivals = Arrivals(self, self.allowance)
+        self.departures = Departures(self, self.allowance, journal)
         self.seen = Seen(settings.server)
         self.spreading = Spreading(self)
         self.holding = Holding()
@@ -171,6 +173,7 @@ class Node:
         for party in self.reading.leases.overdue(now):
             self._has_news = self._is_pressing = True
             self.requests.end_lease(party, now)
+        self.departures.work()
         due = self.monitors.deadline
         if due is not None and due <= now:
             self.deliver_sequences(self.monitors.release(now))
@@ -196,7 +199,7 @@ class Node:
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
-        if self.arrivals:
+        if self.arrivals or self.departures:
             return self._now  # there is more to do than one turn permits
         deadline = self.links.deadline
         for other in (due, self.telling.deadline, self.neighbours.deadline, self.reading.leases.deadline):
@@ -438,6 +441,7 @@ class Node:
                         self._keeping.gone(peer)
                     self.arrivals.forget(peer)
                     self.neighbours.remove(peer)
+                    self.departures.note()
                     self.peer_limits.gone(peer)
                     self.telling.forget(peer)
                     self.delegating.lost(peer, self._now)

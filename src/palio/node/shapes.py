@@ -43,6 +43,7 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "holds": ((str, Filter | Advertisement), bool | Filter | Advertisement),
     "watch": ((str,), tuple[Filter | Advertisement, ...]),
     "held": ((str, _Standing), bool),
+    "departed": ((_Standing,), bool),
     "told": ((str, _Standing), _Merged),
     "compressed": ((str, _Standing), _Merged),
     "untold": ((str, _Standing), bool),

@@ -7,12 +7,18 @@ from typing import Any
 
 from palio.matching.candidates import E
 from palio.matching.preparation import Preparation, Steps
+from palio.model import Advertisement, Filter
 from palio.routing.antichain import Antichain
 from palio.routing.messages import Advertise, Control, Subscribe, Unsubscribe
 from palio.routing.table import Table
 
 Place = tuple[Table[Any], str]
 """A table, and the neighbour, or the source, that holds there what a message is about."""
+
+
+def element_of(message: Control) -> Filter | Advertisement:
+    """The filter or the advertisement of a message."""
+    return message.filter if isinstance(message, Subscribe | Unsubscribe) else message.advertisement
 
 
 def for_party(
@@ -35,7 +41,7 @@ def for_party(
 
 def for_message(preparation: Preparation, places: Iterable[Place], message: Control) -> Steps:
     """Compare with what is in the tables that a message of a neighbour changes."""
-    element = message.filter if isinstance(message, Subscribe | Unsubscribe) else message.advertisement
+    element = element_of(message)
     begins = isinstance(message, Subscribe | Advertise)
     for table, holder in places:
         yield from table.prepare_peer(preparation, holder, element, begins=begins)

@@ -11,6 +11,11 @@ from palio.matching.candidates import E
 from palio.matching.preparation import Preparation, Preparations, Steps
 from palio.matching.sharing import EVERYBODY, NOBODY, Node, SharedOrder
 
+DEPARTED = ""
+"""Holds what neighbours held whose links have ended, until the comparisons for its removal are made. No server has this
+name, and nothing is sent there.
+"""
+
 
 class Holders:
     """The parties and the neighbours that hold one element."""
@@ -223,7 +228,7 @@ class Table(Generic[E]):
         if begins:
             if row is None or row.only_peer() is not None:
                 yield from order.prepare_placing(preparation, [element])
-        elif row is not None and peer in row.peers and len(row.peers) <= 2 and not row.parties:
+        elif self._may_rise(element, peer):
             yield from order.prepare_removal(preparation, self._nodes[element])
 
     def _will_be_placed(self, element: E) -> bool:
@@ -253,6 +258,36 @@ class Table(Generic[E]):
         row = self._rows[element]
         del row.peers[peer]
         return self._removed(element, row)
+
+    def removals(self, peer: str) -> list[E]:
+        """What a neighbour holds, in an order in which its removal takes few comparisons.
+
+        An element that is not free has another one above it, on which the elements below it are hung.
+        """
+        held = list(self.held_by(peer))
+        return sorted(held, key=lambda each: bool(self._nodes[each].free)) if self._order is not None else held
+
+    def is_costly(self, element: E, peer: str) -> bool:
+        """Whether comparisons are needed to remove a neighbour from the holders of an element."""
+        if self._order is None or not self._may_rise(element, peer):
+            return False
+        node = self._nodes[element]
+        return bool(node.free) and bool(node.below)
+
+    def hand_over(self, element: E, peer: str) -> None:
+        """What a neighbour held is held by :data:`DEPARTED` now; for all others this changes nothing."""
+        del self._by_peer[peer][element]
+        row = self._rows[element]
+        del row.peers[peer]
+        self._by_peer.setdefault(DEPARTED, {})[element] = None
+        row.peers[DEPARTED] = None
+        self.version += 1
+        self._place(element, row)
+
+    def _may_rise(self, element: E, peer: str) -> bool:
+        """Whether elements below one may become free when a neighbour holds it no longer."""
+        row = self._rows.get(element)
+        return row is not None and peer in row.peers and len(row.peers) <= 2 and not row.parties
 
     def _add(self, element: E, name: str, *, is_peer: bool) -> bool:
         row = self._rows.get(element)
