@@ -208,3 +208,76 @@ def test_tables_that_expect_neighbours_compare_nothing_when_the_first_one_comes(
         assert counted[0] == 0
         if architecture in ("as", "hs"):
             assert len(router.told_to("rome")) == 20
+
+
+def relevances(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Counts from now on how often it is asked whether an advertisement is relevant to a filter."""
+    counted = [0]
+    relevant_to = Advertisement.relevant_to
+
+    def counting(self: Advertisement, other: Any) -> bool:
+        counted[0] += 1
+        return relevant_to(self, other)
+
+    monkeypatch.setattr(Advertisement, "relevant_to", counting)
+    return counted
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_an_advertisement_that_was_prepared_compares_next_to_nothing(
+    share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither when it comes nor when it goes, whatever part of the filters it matters to."""
+    router = connected("aa")
+    filters = hostile(40)
+    relevant = int(share * len(filters))
+    for number, each in enumerate(filters):
+        kind = "a" if number < relevant else "b"
+        wanted = Filter.parse(f"{each} and kind = '{kind}'")
+        router.receive("oslo", Subscribe(wanted.canonical()))
+    for number in range(20):
+        router.receive("rome", Advertise(Advertisement.parse(f"kind = 'c{number}' and x any").canonical()))
+    offer = Advertisement.parse("kind = 'a' and x any").canonical()
+    counted, asked = comparisons(monkeypatch), relevances(monkeypatch)
+    for message in (Advertise(offer), Unadvertise(offer)):
+        preparation = router.preparations.open()
+        assert sum(router.prepare_hearing(preparation, "rome", message)) > 40
+        counted[0] = asked[0] = 0
+        with router.prepared(preparation):
+            router.receive("rome", message)
+            router.control()
+        assert [counted[0], asked[0]] == [0, 0]
+        told = relevant if isinstance(message, Advertise) else 0
+        assert sum(isinstance(each, Subscribe) for each in router.told_to("rome")) == told
+
+
+def test_a_filter_that_was_prepared_is_not_compared_with_advertisements(monkeypatch: pytest.MonkeyPatch) -> None:
+    router = connected("aa")
+    for number in range(20):
+        router.receive("rome", Advertise(Advertisement.parse(f"y = {number}").canonical()))
+    asked = relevances(monkeypatch)
+    message = Subscribe(Filter.parse("y = 7").canonical())
+    preparation = router.preparations.open()
+    assert sum(router.prepare_hearing(preparation, "oslo", message)) > 10
+    asked[0] = 0
+    with router.prepared(preparation):
+        router.receive("oslo", message)
+    assert asked[0] == 0
+    router.control()
+    assert router.told_to("rome") == [message]
+
+
+def test_an_answer_from_before_a_link_ended_does_not_count_for_the_next_one() -> None:
+    router = connected("aa")
+    offer, wanted = Advertisement.parse("y = 7").canonical(), Filter.parse("y = 7")
+    router.receive("rome", Advertise(offer))
+    preparation = router.preparations.open()
+    exhausted = sum(router.prepare_filters(preparation, "eva", [wanted]))
+    assert exhausted
+    router.disconnect("rome")
+    router.connect("rome", Role.PEER)
+    with router.prepared(preparation):
+        router.subscribe("eva", wanted)
+    assert router.told_to("rome") == []
+    router.control()
+    assert not [each for each in router.told_to("rome") if isinstance(each, Subscribe)]
