@@ -10,7 +10,7 @@ from palio import Advertisement, Filter, Notification
 from palio.codec import frames
 from palio.link.frames import Close, Data, Probe, Why
 from palio.link.session import LinkSettings
-from palio.node import ports
+from palio.node import arrivals, ports
 from palio.node.ports import Deliver, DeliverBlock, FromPeer, Input, LinkDown, LinkUp, Output, PublishBlock, Send
 from palio.routing.messages import Advertise, Message, Subscribe, Unsubscribe
 from tests.node.neighbours import BROAD, BUDGET, LARGEST, Milan, Neighbour, answer, published
@@ -116,7 +116,7 @@ def test_each_neighbour_has_its_share_of_a_turn() -> None:
 
 
 def test_what_waits_has_a_bound_and_the_neighbour_sends_the_rest_again() -> None:
-    milan = Milan(link=LinkSettings(full=10))
+    milan = Milan(link=LinkSettings(window=10))
     rome = Neighbour(milan, "rome")
     filters = [each.canonical() for each in hostile(80)]
     milan.turn(rome.say(*map(Subscribe, filters)))
@@ -127,6 +127,18 @@ def test_what_waits_has_a_bound_and_the_neighbour_sends_the_rest_again() -> None
         milan.turn(rome.again())
         assert milan.node.arrivals.waiting("rome") <= 10
     assert list(milan.node.router.subscriptions.held_by("rome")) == [*filters, BROAD]
+
+
+def test_what_waits_has_a_bound_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals, "MOST_BYTES", 1_000)
+    milan = Milan()
+    rome = Neighbour(milan, "rome")
+    milan.turn(rome.say(*(Subscribe(each.canonical()) for each in hostile(80))))
+    assert milan.is_busy
+    assert milan.node.arrivals.waiting("rome") <= 4
+    while rome.acknowledged < 80:
+        milan.turn(rome.again())
+    assert len(milan.node.router.subscriptions) == 80
 
 
 def test_a_link_that_ends_takes_what_waits_with_it() -> None:

@@ -32,6 +32,9 @@ _COMPARING = frozenset(
 )
 """The messages that may need comparisons. All others are handled at once, unless they come behind one that waits."""
 
+MOST_BYTES = 16 << 20
+"""About so many bytes of messages wait for each neighbour at most; the last one may exceed that."""
+
 
 class _Queue:
     """The messages of one neighbour that wait, in their order."""
@@ -116,7 +119,7 @@ class Arrivals:
             self._node.links.acknowledge(peer, self._node.now)  # a frame or an acknowledgement was lost
             return
         for message in frame.messages[known:]:
-            if queue.messages and (len(queue.messages) >= settings.full or queue.bytes >= settings.full_bytes):
+            if queue.messages and (len(queue.messages) >= settings.window or queue.bytes >= MOST_BYTES):
                 break
             queue.messages.append(message)
             queue.bytes += size_of(message)

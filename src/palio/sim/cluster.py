@@ -319,7 +319,7 @@ class Cluster:
         if deadline is None:
             return
         time = self._due(server, deadline)
-        if node.arrivals:
+        if node.arrivals or node.departures:
             time = max(time, self.scheduler.now + TURN)
         planned = self._wakes.get(server)
         if planned is None or time < planned:
