@@ -135,9 +135,9 @@ class General(Router):
         self._trees.pop(peer, None)
         self._offered.close(peer)
         self._wanted.close(peer)
-        for source, advertisement in self._offered.removals(peer):
+        for source, advertisement in self._offered.told_by(peer):
             self._part([(self._offered[source], peer)], Advertise(advertisement, source))
-        for source, filter in self._wanted.removals(peer):
+        for source, filter in self._wanted.told_by(peer):
             self._part([(self._wanted[source], peer)], Subscribe(filter, source))
 
     def _part(self, places: list[Place], standing: Standing) -> None:

@@ -400,9 +400,9 @@ class Router(ABC):
         self._remove_peer(peer)
         self.subscriptions.close(peer)
         self.advertisements.close(peer)
-        for advertisement in self.advertisements.removals(peer):
+        for advertisement in tuple(self.advertisements.held_by(peer)):
             self._part([(self.advertisements, peer)], Advertise(advertisement))
-        for filter in self.subscriptions.removals(peer):
+        for filter in tuple(self.subscriptions.held_by(peer)):
             self._part([(self.subscriptions, peer)], Subscribe(filter))
 
     def _part(self, places: list[ahead.Place], standing: Standing) -> None:

@@ -67,10 +67,6 @@ class Sources(Generic[E]):
         """What a neighbour has told and not taken back, by source."""
         return [(source, each) for source, table in self._tables.items() for each in table.held_by(peer)]
 
-    def removals(self, peer: str) -> list[tuple[str, E]]:
-        """The same, in an order in which its removal takes few comparisons."""
-        return [(source, each) for source, table in self._tables.items() for each in table.removals(peer)]
-
     def told_to(self, peer: str) -> list[tuple[str, E]]:
         """What a neighbour was told and not told to forget, by source."""
         return [(source, each) for source, table in self._tables.items() for each in table.told_to(peer)]

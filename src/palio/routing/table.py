@@ -299,14 +299,6 @@ class Table(Generic[E]):
         del row.peers[peer]
         return self._removed(element, row)
 
-    def removals(self, peer: str) -> list[E]:
-        """What a neighbour holds, in an order in which its removal takes few comparisons.
-
-        An element that is not free has another one above it, on which the elements below it are hung.
-        """
-        held = list(self.held_by(peer))
-        return sorted(held, key=lambda each: bool(self._nodes[each].free)) if self._order is not None else held
-
     def is_costly(self, element: E, peer: str) -> bool:
         """Whether comparisons are needed to remove a neighbour from the holders of an element."""
         if self._order is None or not self._may_rise(element, peer):
