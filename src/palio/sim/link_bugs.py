@@ -15,6 +15,7 @@ from palio.link.session import Session
 from palio.link.states import Event as StateEvent
 from palio.model import Filter, Pattern
 from palio.node.arrivals import Arrivals, _Queue
+from palio.node.departures import Departures
 from palio.node.node import Node
 from palio.node.publications import Publications
 from palio.node.requests import Requests
@@ -147,6 +148,22 @@ def _acknowledged_before_it_is_handled(right: _Right) -> _Right:
             arrivals._work(peer)
 
     return take
+
+
+@BUGS.plant(Departures, "work", ("as", "aa"), ("links", "crashes"))
+def _departed_for_ever(_right: _Right) -> _Right:
+    """What a neighbour has left behind that takes comparisons to remove is never removed."""
+
+    def work(departures: Departures) -> None:
+        departures._waiting.clear()
+
+    return work
+
+
+@BUGS.plant(Departures, "restore", ("as", "aa"), ("crashes", "all"))
+def _departed_forgotten(_right: _Right) -> _Right:
+    """A server that comes back does not know what was still to be removed, which its neighbours were told."""
+    return lambda _departures, _found: None
 
 
 # -- how links come and go ---------------------------------------------------------------------------------------------
