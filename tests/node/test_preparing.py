@@ -49,8 +49,7 @@ def busy(count: int = 120, budget: int = BUDGET, **settings: object) -> Driver:
     driver = Driver(node(10**9, **settings))
     driver.turn(*(Request("mallory", number, ports.Subscribe(each)) for number, each in enumerate(hostile(count))))
     assert not driver.left
-    driver.node.preparing._budget = driver.node.preparing._left = budget
-    driver.node.preparing._least = max(1, budget // 16)
+    driver.node.allowance.budget = budget
     driver.outputs.clear()
     return driver
 
@@ -84,20 +83,13 @@ def test_the_turns_of_one_who_asks_for_much_have_a_bound_however_much_that_is() 
     driver = busy(count=120)
     requests = [Request("mallory", 100 + each, ports.Subscribe(filter)) for each, filter in enumerate(hostile(20, 3))]
     costs: list[int] = []
-    work = driver.node.preparing._work
-
-    def counting(asker: str, steps: object) -> bool:
-        before = driver.node.preparing._spent.get(asker, 0)
-        is_done = work(asker, steps)  # type: ignore[arg-type]
-        costs[-1] += driver.node.preparing._spent[asker] - before
-        return is_done
-
-    driver.node.preparing._work = counting  # type: ignore[method-assign]
-    costs.append(0)
+    allowance = driver.node.allowance
+    allowance.total = 0
     driver.turn(*requests)
     while driver.left:
-        costs.append(0)
+        costs.append(allowance.total - sum(costs))
         driver.turn()
+    costs.append(allowance.total - sum(costs))
     assert driver.answers("mallory") == list(range(100, 120))
     largest = 16 * 6  # to enter one filter of twenty constraints is one step
     assert max(costs) <= BUDGET + largest

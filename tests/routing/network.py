@@ -11,6 +11,7 @@ from palio import Advertisement, Filter, Notification
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Account, Control, Publish
 from palio.routing.router import Role, Router
+from palio.routing.table import DEPARTED
 from palio.routing.topology import Topology
 from palio.sim.generate import advertisement_text, filter_text, notification_text
 from palio.sim.world import GraphWorld, World
@@ -55,6 +56,8 @@ class Network:
         for here, there in ((one, other), (other, one)):
             del self.queues[here, there]
             self.routers[here].disconnect(there)
+            for standing in self.routers[here].standing(DEPARTED):
+                self.routers[here].forget(standing)
             if self.architecture in GENERAL:
                 self.topology(here).disconnect(there)
         self.latencies.pop(low_first(one, other), None)

@@ -292,6 +292,15 @@ class Links:
             self._say_room(now)
         return []
 
+    def session(self, peer: str) -> Session | None:
+        """The session of an established link."""
+        return self._sessions.get(peer)
+
+    def acknowledge(self, peer: str, now: int) -> None:
+        """Acknowledge now what was taken from a neighbour."""
+        self._sessions[peer].acknowledge_soon(now)
+        self._stirred[peer] = None
+
     def replace(self, peer: str, fit: Callable[[Message], Message]) -> None:
         """Replace the unacknowledged messages of a link, because the neighbour cannot take them."""
         link = self._ends[peer].link

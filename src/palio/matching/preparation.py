@@ -11,7 +11,7 @@ itself and comes to the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from palio.model.advertisement import Advertisement
@@ -92,9 +92,13 @@ class Relatives(Generic[T]):
 class Preparation:
     """All comparisons that are made ahead of one operation, in whatever orders it will change."""
 
-    __slots__ = ("_items", "_logs", "_relatives")
+    __slots__ = ("_items", "_logs", "_relatives", "answers")
 
     def __init__(self) -> None:
+        self.answers: dict[Hashable, bool] = {}
+        """Answers to other questions that the operation will ask. Whoever asks chooses the key, so that an answer that
+        is out of date is not found.
+        """
         self._items: dict[tuple[object, Element], object] = {}
         """By order: what will stand for an element there."""
         self._logs: dict[object, list[object]] = {}
@@ -190,3 +194,7 @@ class Preparations:
     def relatives(self, order: object, element: Element) -> Relatives[T] | None:
         """What was found ahead for an element that is placed now."""
         return None if self._current is None else self._current.relatives(order, element)
+
+    def answer(self, question: Hashable) -> bool | None:
+        """The answer to a question that was found ahead, if there is one."""
+        return None if self._current is None else self._current.answers.get(question)

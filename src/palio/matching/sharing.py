@@ -199,6 +199,11 @@ class SharedOrder(Generic[E]):
         if node.free:
             yield from self._prepare(preparation, list(node.below))
 
+    def prepare_change(self, preparation: Preparation, shown: Iterable[Node[E]], hidden: Iterable[Node[E]]) -> Steps:
+        """Make the comparisons ahead for nodes that a reader will see, or see no longer."""
+        below = {child: None for node in hidden if node.free for child in node.below}
+        yield from self._prepare(preparation, list(below | dict.fromkeys(shown)))
+
     def _prepare(self, preparation: Preparation, nodes: list[Node[E]]) -> Steps:
         nodes = [node for node in nodes if not node.is_never]
         family = preparation.family(self, nodes)

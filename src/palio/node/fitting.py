@@ -232,6 +232,7 @@ class _Fitting:
     def tables(self) -> None:
         """What neighbours hold, and what several of it stand for."""
         self.keep_only(("held", "told", "untold", "compressed", "widened"), self._source_problem)
+        self.keep_only(("departed",), self._departed_problem)
         self.keep_only(("widened",), lambda _, forms: "it has several forms" if len(forms) > 1 else None)
         self.keep_only(
             ("link letter",),
@@ -258,6 +259,12 @@ class _Fitting:
             return None
         if self._router.peers.get(source) is Role.GATEWAY:
             return f"its source is {brief(source)}, which is a gateway and so is not in this network"
+        return "it is said of this server itself" if source == self._settings.server else None
+
+    def _departed_problem(self, key: Key, _value: Any) -> str | None:
+        source = key[1].source
+        if bool(source) is (self._router.topology is None):
+            return f"in the architecture {self._router.name} it has {'no' if source else 'a'} source"
         return "it is said of this server itself" if source == self._settings.server else None
 
     def _parts_problem(

@@ -279,6 +279,7 @@ class Keeping:
             for peer, message in held:
                 if isinstance(message, kind):
                     node.neighbours.recall(peer, message)
+        node.departures.restore(key[1] for key in known if key[0] == "departed")
         self._restore_parties(node, known)
 
     @staticmethod

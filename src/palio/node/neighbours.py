@@ -8,9 +8,11 @@ from palio.errors import CallerError, PeerError, brief
 from palio.link.links import Links
 from palio.link.ports import Keeper, LinkEvent, Members, Up, Wish
 from palio.link.states import State
+from palio.matching.preparation import ENTERING, Preparation, Steps, cost_of
 from palio.model.limits import to_wire
 from palio.node.settings import NodeSettings
 from palio.routing import messages
+from palio.routing.ahead import element_of
 from palio.routing.border import Border, Gateway
 from palio.routing.compression import Compression
 from palio.routing.membership import MOST_SERVERS
@@ -191,6 +193,16 @@ class Neighbours:
                     self._count(peer, each)
             case _:
                 raise PeerError(f"{brief(peer)} says what is no message here: {type(message).__name__}")
+
+    def prepare(self, preparation: Preparation, peer: str, message: messages.Control) -> Steps:
+        """Make the comparisons ahead that :meth:`hear` will need; each step says what it has cost.
+
+        With compression a union may count instead of the message. Its comparisons are not made ahead.
+        """
+        yield ENTERING * cost_of(element_of(message))
+        border = self.borders.get(peer)
+        for each in (message,) if border is None else border.foresee(message):
+            yield from self._router.prepare_hearing(preparation, peer, each)
 
     def _count(self, peer: str, message: messages.Control) -> None:
         """Put into the tables what a neighbour says, or what counts instead of it."""

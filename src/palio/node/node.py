@@ -15,8 +15,11 @@ from palio.matching.preparation import Preparation
 from palio.model import Notification, NotificationId
 from palio.node import ports
 from palio.node.admission import NotAllowedError
+from palio.node.arrivals import Arrivals
 from palio.node.containment import Containment, critical
 from palio.node.delegation import Delegating
+from palio.node.departures import Departures
+from palio.node.hearing import Hearing
 from palio.node.holding import Holding, Unwritten
 from palio.node.hybrid import date_of
 from palio.node.journal import Journal, Record
@@ -47,7 +50,7 @@ from palio.node.ports import (
     Send,
     Unsendable,
 )
-from palio.node.preparing import Preparing
+from palio.node.preparing import Allowance, Preparing
 from palio.node.publications import Publications
 from palio.node.publishing import Publishing
 from palio.node.quarantine import Quarantine, Quarantined
@@ -94,6 +97,7 @@ class Node:
         check_settings(settings)
         self.settings = settings
         self.router: Router = ARCHITECTURES[settings.architecture](settings.server, settings.start)
+        self.router.expect_neighbours(settings.neighbours)
         self._keeping = Keeping() if settings.durable else None
         journal = self._keeping.journal if self._keeping else None
         self.router.holdings.are_noted = settings.durable
@@ -112,7 +116,11 @@ class Node:
         self.publishing = Publishing(settings, self.router)
         self.publications = Publications(self, is_durable=settings.durable)
         self.requests = Requests(self, self._keeping)
-        self.preparing = Preparing(self.router, self.requests, settings.comparisons)
+        self.allowance = Allowance(settings.comparisons)
+        self.preparing = Preparing(self.router, self.requests, self.allowance)
+        self.hearing = Hearing(self, self._keeping)
+        self.arrivals = Arrivals(self, self.allowance)
+        self.departures = Departures(self, self.allowance, journal)
         self.seen = Seen(settings.server)
         self.spreading = Spreading(self)
         self.holding = Holding()
@@ -143,7 +151,10 @@ class Node:
         at which the node was made. A node that is made from records may begin earlier than they were written.
         """
         self._now = now
-        self.preparing.begin_turn()
+        self.allowance.begin_turn()
+        if self.arrivals:
+            self._is_pressing = True
+            self.arrivals.resume()
         self._take_all(inputs)
         with critical("the end of a turn"):
             return self._finish(now)
@@ -158,14 +169,15 @@ class Node:
 
     def _finish(self, now: int) -> list[Output]:
         """Do what is due, and say what goes out because of all inputs of a turn."""
-        self._happened(self.links.wake(now))
+        self.happened(self.links.wake(now))
         for party in self.reading.leases.overdue(now):
             self._has_news = self._is_pressing = True
             self.requests.end_lease(party, now)
+        self.departures.work()
         due = self.monitors.deadline
         if due is not None and due <= now:
-            self._deliver_sequences(self.monitors.release(now))
-            self._talk_of_patterns()
+            self.deliver_sequences(self.monitors.release(now))
+            self.talk_of_patterns()
             due = self.monitors.deadline
         if self._has_news or self.telling.deadline is not None or self.neighbours.deadline is not None:
             self._has_news |= self.telling.is_due(now) or self.neighbours.is_due(now)
@@ -187,6 +199,8 @@ class Node:
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
+        if self.arrivals or self.departures:
+            return self._now  # there is more to do than one turn permits
         deadline = self.links.deadline
         for other in (due, self.telling.deadline, self.neighbours.deadline, self.reading.leases.deadline):
             if other is not None and (deadline is None or other < deadline):
@@ -230,9 +244,15 @@ class Node:
         if self._has_news:
             self.tell()
 
-    def forward(self, message: messages.Publish, *, to_parties: bool = True) -> None:
-        """Send a publication of a party on its way; to parties only if they have not got it in another way."""
-        self._forward(message, None, to_parties=to_parties)
+    def note_news(self) -> None:
+        """Neighbours may have to be told something."""
+        self._has_news = True
+
+    def forward(self, message: messages.Publish, source: str | None = None, *, to_parties: bool = True) -> None:
+        """Send a publication on its way, of a party or from a neighbour (``source``); to parties only if they have not
+        got it in another way.
+        """
+        self._forward(message, source, to_parties=to_parties)
 
     def give_back(self, block: PublishBlock) -> None:
         """There was too much in a block: give this again."""
@@ -250,9 +270,7 @@ class Node:
     def _take(self, given: Input) -> None:
         if isinstance(given, FromPeer):
             self._is_pressing = True
-            events = self.links.receive(given.peer, given.frame, self._now)
-            if events:
-                self._happened(events)
+            self.arrivals.take(given.peer, given.frame)
         elif (
             self.preparing
             and isinstance(given, PublishBlock | ports.PublishWith | Request)
@@ -335,7 +353,7 @@ class Node:
         if request.by is not None and request.by != request.party:
             self._check_right(request.by, request.party)
         self._has_news |= isinstance(request.operation, ports.Leave)  # it is done on the way
-        return self.preparing.advance(request)
+        return self.preparing.advance(request, len(self.arrivals))
 
     def _perform(self, request: Request) -> bool:
         """Do what a party asks for; whether it wants to wait until that has spread."""
@@ -365,7 +383,7 @@ class Node:
         try:
             match given:
                 case ports.Connect(_, role, latency):
-                    self._happened(self.neighbours.renew(peer, role, latency, now))
+                    self.happened(self.neighbours.renew(peer, role, latency, now))
                     events = self.neighbours.connect(peer, role, latency, now)
                 case ports.Disconnect(_, bars, reason):
                     events = self.links.disconnect(peer, now, bars=bars, reason=reason)
@@ -379,14 +397,14 @@ class Node:
                     events = self.links.lose(peer, now)
         except CallerError as error:
             self._outputs.append(LinkRefused(peer, str(error)))
-        self._happened(events)
+        self.happened(events)
 
     def _limit(self, peer: str, limits: tuple[int, ...]) -> None:
         """A neighbour is there, perhaps as another release than before, which takes more or less."""
         if self.peer_limits.connected(peer, limits, lambda: self._told(peer)):
             again = self.peer_limits.refit(peer, partial(self.links.replace, peer), self._now)
             if again:
-                self._happened(self.links.send(peer, again, self._now))
+                self.happened(self.links.send(peer, again, self._now))
         self.delegating.reconsider_peer(peer)
         self._has_news = True
 
@@ -400,9 +418,10 @@ class Node:
 
     def lose(self, peer: str, reason: str) -> None:
         """Give up a link because of a fault; one that is wanted begins anew."""
-        self._happened(self.links.lose(peer, self._now, reason))
+        self.happened(self.links.lose(peer, self._now, reason))
 
-    def _happened(self, events: Iterable[LinkEvent]) -> None:
+    def happened(self, events: Iterable[LinkEvent]) -> None:
+        """Something has happened to links."""
         for event in events:
             if isinstance(event, Received):
                 self._received(event.peer, event.messages)
@@ -420,11 +439,13 @@ class Node:
                 case Down(peer, reason, discarded):
                     if self._keeping:
                         self._keeping.gone(peer)
+                    self.arrivals.forget(peer)
                     self.neighbours.remove(peer)
+                    self.departures.note()
                     self.peer_limits.gone(peer)
                     self.telling.forget(peer)
                     self.delegating.lost(peer, self._now)
-                    self._deliver_sequences(self.monitors.found())
+                    self.deliver_sequences(self.monitors.found())
                     self.spreading.lost(peer)
                     self._outputs.append(LinkDown(peer, reason, discarded))
                 case Refused(peer, reason):
@@ -435,64 +456,9 @@ class Node:
             if peer not in self.router.peers:
                 return  # the link was given up because of a message before this one
             try:
-                if isinstance(message, messages.Publish):
-                    self._pass_on(peer, message)
-                else:
-                    self._receive(peer, message)
+                self.hearing.take(peer, message)
             except PeerError as error:  # the link ends, and others are not concerned
-                self._happened(self.links.break_off(peer, str(error), self._now))
-
-    def _receive(self, peer: str, message: Message) -> None:
-        if isinstance(message, messages.Element):
-            self._take_over(peer, message, (message.notification,))
-            self._talk_of_patterns()
-            return
-        self._has_news = True
-        match message:
-            case messages.Continue() | messages.Returned():
-                self._take_over(peer, message, message.held)
-            case messages.Delegate(_, _, _, state):
-                self._take_over(peer, message, () if state is None else state.held)
-            case messages.Accepted() | messages.Recall() | messages.Release():
-                self._take_over(peer, message)
-            case messages.Spread():
-                self.spreading.pass_on(peer, message)
-            case messages.Spreaded(token):
-                self.spreading.come_back(self.spreading.waves.answered(peer, token))
-            case _:
-                self.neighbours.hear(peer, message)
-                if self._keeping:
-                    self._keeping.heard(peer, message)
-
-    def _take_over(
-        self, peer: str, message: messages.MonitorMessage, notifications: Sequence[Notification] = ()
-    ) -> None:
-        """A neighbour says something about patterns that one watches for the other."""
-        for each in notifications:
-            if each.envelope is None:
-                raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-            self.publishing.clock.saw(each.envelope.published)
-        self.delegating.receive(peer, message, self._now)
-        self._deliver_sequences(self.monitors.found())
-
-    def _pass_on(self, peer: str, message: messages.Publish) -> None:
-        """A neighbour sends a notification; while there is a cycle it may have been here before."""
-        envelope = message.notification.envelope
-        if envelope is None:
-            raise PeerError(f"{brief(peer)} sends a notification without an envelope")
-        border, id = self.neighbours.borders.get(peer), envelope.id
-        if border is not None and not border.lets_in(message):
-            return
-        if message.tags:
-            self._take_over(peer, messages.Element(message.notification, message.tags), (message.notification,))
-            message = msgspec.structs.replace(message, tags=())
-        if self.seen.is_new(id.origin, id.incarnation, id.sequence):
-            if self._keeping:
-                self._keeping.seen(self.seen, id)
-            self.publishing.clock.saw(envelope.published)
-            self._forward(message, peer)
-        elif self.monitors.has_elements:
-            self._talk_of_patterns()
+                self.happened(self.links.break_off(peer, str(error), self._now))
 
     # -- what goes out -------------------------------------------------------------------------------------------------
 
@@ -510,16 +476,16 @@ class Node:
         while cut := self.neighbours.membership.to_cut():
             for peer in cut:
                 reason = f"the link between {self.settings.server} and {peer} closes a cycle"
-                self._happened(self.links.break_off(peer, reason, self._now))
+                self.happened(self.links.break_off(peer, reason, self._now))
         for peer, said in self.neighbours.updates(self._now, pressing=pressing):
             self.send(peer, said)
-        self._happened(self.links.reconsider(self._now))
+        self.happened(self.links.reconsider(self._now))
         pressing |= self.delegating.reconsider()
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self.send(peer, control)
-        self._talk_of_patterns()
+        self.talk_of_patterns()
 
-    def _talk_of_patterns(self) -> None:
+    def talk_of_patterns(self) -> None:
         """Tell the neighbours about patterns that one watches for the other: behind what they are told of filters."""
         if not self._has_news:
             for peer, message in self.delegating.outgoing():
@@ -549,11 +515,11 @@ class Node:
             gateway = self.settings.gateways.get(peer)
             if gateway is None:
                 reason = f"{peer} is no gateway in the configuration of {self.settings.server} any more"
-                self._happened(self.links.disconnect(peer, self._now, bars=False, reason=reason))
+                self.happened(self.links.disconnect(peer, self._now, bars=False, reason=reason))
             elif gateway != border.gateway:
                 told = self.neighbours.reconfigure(peer, self.telling.told(peer, self.router.told_to(peer)))
                 self._has_news = True
-                self._happened(self.links.send(peer, self.peer_limits.fit(peer, told, self._now), self._now))
+                self.happened(self.links.send(peer, self.peer_limits.fit(peer, told, self._now), self._now))
             if self._keeping and peer in self.neighbours.borders and gateway is not None:
                 self._keeping.gateway(peer, gateway)
 
@@ -564,7 +530,7 @@ class Node:
             fitting = self.peer_limits.fit(peer, said if border is None else border.let_out(said), self._now)
             events = self.links.send(peer, fitting, self._now)
             if events:
-                self._happened(events)
+                self.happened(events)
 
     def _forward(self, message: messages.Publish, source: str | None, *, to_parties: bool = True) -> None:
         """Send a notification to all who get it; to parties only if they have not got it in another way.
@@ -585,7 +551,7 @@ class Node:
             self._deliver(route.parties, notification, is_own=source is None)
         if route.met:
             with critical("the monitors of patterns"):
-                self._deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
+                self.deliver_sequences(self.monitors.arrive(notification, route.met, self._now))
         if self.monitors.has_elements:
             self._send_taken(passed, route.peers)
             return
@@ -597,7 +563,7 @@ class Node:
         taken = self.monitors.taken_of(message.notification, peers)
         for peer in peers:
             self.send(peer, (msgspec.structs.replace(message, tags=taken.get(peer, ())),))
-        self._talk_of_patterns()
+        self.talk_of_patterns()
 
     def _deliver(self, parties: tuple[str, ...], notification: Notification, *, is_own: bool) -> None:
         """A notification is for parties of this server; those that are durable get it through their logs."""
@@ -608,7 +574,8 @@ class Node:
         if parties:
             self._outputs.append(Deliver(parties, notification))
 
-    def _deliver_sequences(self, found: Iterable[Found]) -> None:
+    def deliver_sequences(self, found: Iterable[Found]) -> None:
+        """Deliver sequences that patterns have found."""
         for each in found:
             if each.party in self.logs:
                 self.logs.deliver_sequence(each, self._now)

@@ -22,22 +22,58 @@ _SHARES = 16
 _Key = tuple[str, str | None, int]
 
 
-class _Job(NamedTuple):
+class Job(NamedTuple):
+    """Comparisons that are being made ahead of a change."""
+
     preparation: Preparation
     steps: Steps
+
+
+class Allowance:
+    """The comparisons of one turn, and the parties and neighbours that share them."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget = self._left = budget
+        self._spent: dict[tuple[str, ...], int] = {}
+        """In this turn, by asker."""
+        self.total = 0
+        """The number of comparisons since the start."""
+        self.most = 0
+        """The highest number of comparisons of one turn."""
+
+    def begin_turn(self) -> None:
+        """Permit as many comparisons as in every turn."""
+        self._left = self.budget
+        if self._spent:
+            self._spent = {}
+
+    def work(self, asker: tuple[str, ...], steps: Steps, others: int) -> bool:
+        """Make steps until all are made, or the asker has had its share of this turn; return whether all are made.
+
+        ``others`` is the number of changes of other askers that wait for comparisons.
+        """
+        spent = self._spent.get(asker, 0)
+        share = max(1, self.budget // _SHARES, spent + self._left // (others + 1))
+        begun, is_done = spent, False
+        while spent < share and not is_done:
+            cost = next(steps, None)
+            is_done = cost is None
+            spent += cost or 0
+        self._spent[asker] = spent
+        self._left = max(0, self._left - (spent - begun))
+        self.total += spent - begun
+        self.most = max(self.most, sum(self._spent.values()))
+        return is_done
 
 
 class Preparing:
     """The requests of one server that are not prepared yet."""
 
-    def __init__(self, router: Router, requests: Requests, budget: int) -> None:
+    def __init__(self, router: Router, requests: Requests, allowance: Allowance) -> None:
         self._router = router
         self._requests = requests
-        self._budget = self._left = budget
-        self._least = max(1, budget // _SHARES)
-        self._jobs: dict[_Key, _Job] = {}
-        self._spent: dict[str, int] = {}
-        """In this turn, by who has asked."""
+        self._allowance = allowance
+        self._jobs: dict[_Key, Job] = {}
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -50,21 +86,18 @@ class Preparing:
         behind = [key for key in self._jobs if (key[0] if key[1] is None else key[1]) == asker]
         return bool(behind) and not (isinstance(given, Request) and _key(given) in behind)
 
-    def begin_turn(self) -> None:
-        """From now on as many comparisons may be made as in every turn."""
-        self._left = self._budget
-        if self._spent:
-            self._spent = {}
+    def advance(self, request: Request, others: int) -> Preparation | None:
+        """Prepare a request; if that is not finished in this turn, it has to be given again.
 
-    def advance(self, request: Request) -> Preparation | None:
-        """Prepare a request; if that is not finished in this turn, it has to be given again."""
+        ``others`` is the number of neighbours whose messages wait for comparisons.
+        """
         key = _key(request)
         job = self._jobs.pop(key, None)
         if job is None:
             preparation = self._router.preparations.open()
-            job = _Job(preparation, self._requests.prepare(preparation, request.party, request.operation))
+            job = Job(preparation, self._requests.prepare(preparation, request.party, request.operation))
         try:
-            is_done = self._work(_asker(request), job.steps)
+            is_done = self._allowance.work((_asker(request),), job.steps, len(self._jobs) + others)
         except Exception:
             self._router.preparations.close(job.preparation)
             raise
@@ -72,19 +105,6 @@ class Preparing:
             return job.preparation
         self._jobs[key] = job
         return None
-
-    def _work(self, asker: str, steps: Steps) -> bool:
-        """Go on until all is done, or the asker has had its share of this turn."""
-        spent = self._spent.get(asker, 0)
-        share = max(self._least, spent + self._left // (len(self._jobs) + 1))
-        begun, is_done = spent, False
-        while spent < share and not is_done:
-            cost = next(steps, None)
-            is_done = cost is None
-            spent += cost or 0
-        self._spent[asker] = spent
-        self._left = max(0, self._left - (spent - begun))
-        return is_done
 
 
 def _asker(given: Request | PublishBlock | PublishWith) -> str:

@@ -13,6 +13,7 @@ from palio.model.limits import DEFAULT_LIMITS, HIGHEST_LIMITS, MOST_NAME_BYTES, 
 from palio.node.logs import LogSettings
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.border import Gateway
+from palio.routing.router import Role
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
 
@@ -53,6 +54,9 @@ class NodeSettings(NamedTuple):
     """What a filter, an advertisement or a notification of a party may be, where it enters."""
     accepted: Limits = PROTOCOL_LIMITS
     """What the same may be if a neighbour sends it; a server that is configured takes all that the protocol allows."""
+    neighbours: frozenset[Role] = frozenset()
+    """The roles of the configured neighbours. The tables of which they are told are ordered from the beginning;
+    else that is done all at once when the first link comes up."""
     gateways: Mapping[str, Gateway] = {}
     """The servers of other networks with which this one may be joined."""
     window: int = 0

@@ -44,6 +44,7 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "watch": ((str,), tuple[Filter | Advertisement, ...]),
     "asks": ((str, Filter | Advertisement), bool | Filter | Advertisement),
     "held": ((str, _Standing), bool),
+    "departed": ((_Standing,), bool),
     "told": ((str, _Standing), _Merged),
     "compressed": ((str, _Standing), _Merged),
     "untold": ((str, _Standing), bool),

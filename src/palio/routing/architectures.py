@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 from palio.errors import CallerError
+from palio.matching.preparation import Preparation, Steps, cost_of
 from palio.model import Advertisement, Filter
 from palio.routing.general import AdvertisingGeneral, General
 from palio.routing.messages import Advertise, Control, Publish, Unadvertise
@@ -104,7 +108,9 @@ class AdvertisementForwarding(_Acyclic):
 
     def __init__(self, server: str = "", incarnation: int = 0) -> None:
         super().__init__(server, incarnation)
-        self.subscriptions = Table(Filter, self.is_wanted_beyond, self.preparations)
+        self.subscriptions = Table(Filter, self.is_wanted_beyond, self.preparations, self._foresee)
+        self._versions: dict[str, int] = {}
+        """How often each neighbour has changed what it advertises; part of the questions that are answered ahead."""
 
     def hears_advertisements(self, role: Role) -> bool:  # noqa: ARG002
         """All do."""
@@ -112,17 +118,74 @@ class AdvertisementForwarding(_Acyclic):
 
     def is_wanted_beyond(self, peer: str, filter: Filter) -> bool:
         """A neighbour needs only what something advertised on its side is relevant to."""
-        return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
+        answer = self.preparations.answer((peer, self._versions.get(peer, 0), filter))
+        if answer is not None:
+            return answer
+        return any(each.relevant_to(filter) for each in reversed(self.advertisements.held_by(peer)))
 
     def reconsider(self, peer: str, advertisement: Advertisement) -> None:
         """An advertisement has come from a neighbour, or is gone; it matters to the filters that it is relevant to."""
-        self.subscriptions.reconsider(peer, advertisement.relevant_to)
+        self.subscriptions.reconsider(peer, partial(self._is_relevant, advertisement))
+
+    def _is_relevant(self, advertisement: Advertisement, filter: Filter) -> bool:
+        answer = self.preparations.answer((advertisement, filter))
+        return advertisement.relevant_to(filter) if answer is None else answer
 
     def receive(self, peer: str, message: Control) -> None:
         """What a neighbour advertises changes what it needs to know."""
         super().receive(peer, message)
         if isinstance(message, Advertise | Unadvertise):
+            self._note_change(peer)
             self.reconsider(peer, message.advertisement)
+
+    def disconnect(self, peer: str) -> None:
+        """A neighbour that is gone advertises nothing."""
+        super().disconnect(peer)
+        self._note_change(peer)
+
+    def _note_change(self, peer: str) -> None:
+        self._versions[peer] = self._versions.get(peer, 0) + 1
+
+    # -- ahead of changes ----------------------------------------------------------------------------------------------
+
+    def prepare_hearing(self, preparation: Preparation, peer: str, message: Control) -> Steps:
+        """Find out ahead, too, for which filters an advertisement matters."""
+        yield from super().prepare_hearing(preparation, peer, message)
+        if isinstance(message, Advertise | Unadvertise) and peer in self.peers:
+            yield from self._prepare_reconsidering(preparation, peer, message)
+
+    def _prepare_reconsidering(self, preparation: Preparation, peer: str, message: Advertise | Unadvertise) -> Steps:
+        offer, table, version = message.advertisement, self.subscriptions, self._versions.get(peer, 0) + 1
+        others = [each for each in self.advertisements.held_by(peer) if each != offer]
+        changed: list[Filter] = []
+        for filter in tuple(table):
+            is_relevant = preparation.answers[offer, filter] = offer.relevant_to(filter)
+            yield cost_of(filter)
+            if not is_relevant:
+                continue
+            if isinstance(message, Advertise):
+                preparation.answers[peer, version, filter] = True
+            else:
+                yield from _search(preparation, (peer, version, filter), others)
+            if filter in table and table.is_meant(peer, filter) is not preparation.answers[peer, version, filter]:
+                changed.append(filter)
+        yield from table.prepare_reconsidering(preparation, peer, changed)
+
+    def _foresee(self, preparation: Preparation, peer: str, filter: Filter) -> Steps:
+        question = peer, self._versions.get(peer, 0), filter
+        return _search(preparation, question, list(self.advertisements.held_by(peer)))
+
+
+def _search(preparation: Preparation, question: tuple[str, int, Filter], offers: Sequence[Advertisement]) -> Steps:
+    """Find out step by step whether any of a neighbour's advertisements is relevant to a filter."""
+    filter = question[2]
+    is_wanted = False
+    for offer in reversed(offers):
+        is_wanted = offer.relevant_to(filter)
+        yield cost_of(filter)
+        if is_wanted:
+            break
+    preparation.answers[question] = is_wanted
 
 
 class Flooding(_Acyclic):

@@ -51,6 +51,16 @@ class _Way:
         del self._counts[narrowed]
         return (ended(narrowed),)
 
+    def foresee(self, message: Control) -> tuple[Control, ...]:
+        """What :meth:`pass_on` would return; nothing changes."""
+        standing = begun(message)
+        narrowed = self._narrowed(standing)
+        if narrowed is None:
+            return ()
+        if standing is message:
+            return () if self._counts[narrowed] else (narrowed,)
+        return (ended(narrowed),) if self._counts[narrowed] == 1 else ()
+
     def begin(self, standing: Standing) -> tuple[Control, ...]:
         """Something is said as it is; what is news of it."""
         self._counts[standing] += 1
@@ -126,6 +136,10 @@ class Border:
     def lets_in(self, message: Publish) -> bool:
         """Whether a notification of the other network may come into this one."""
         return self.gateway.imports is None or self.gateway.imports.matches(message.notification)
+
+    def foresee(self, message: Control) -> tuple[Control, ...]:
+        """What :meth:`take_in` would return for a message that is possible now; nothing changes."""
+        return self._in.foresee(message)
 
     def take_in(self, message: Control) -> list[Control]:
         """What this network gets to know of what the other one says."""

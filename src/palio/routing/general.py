@@ -8,119 +8,23 @@ between two servers is the same in both directions, so it meets the filters on i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
-from typing import Generic, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.matching.candidates import E
-from palio.matching.preparation import Preparations
 from palio.model import Advertisement, Filter
-from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe, ended
+from palio.routing.ahead import Place
+from palio.routing.messages import Advertise, Control, Publish, Standing, Subscribe, Unadvertise, Unsubscribe, ended
 from palio.routing.paths import Tree
 from palio.routing.router import LOCAL, Role, Router
-from palio.routing.table import Table, Update
+from palio.routing.saying import messages_for
+from palio.routing.sources import Sources
+from palio.routing.table import DEPARTED, Table
 from palio.routing.topology import Topology
 
 MOST_HOPS = 255
 """A notification that has gone over so many links goes no further: a guard, should servers not agree on the network."""
-
-
-class _Sources(Generic[E]):
-    """Filters, or advertisements, by source: a table each, all with the same neighbours.
-
-    ``everything`` has the elements of all tables; there the sources are the holders.
-    """
-
-    def __init__(
-        self,
-        kind: type[E],
-        is_meant_for: Callable[[str, str, E], bool],
-        everything: Table[E],
-        preparations: Preparations,
-    ) -> None:
-        self._kind: type[E] = kind
-        self._preparations = preparations
-        self._is_meant_for: Callable[[str, str, E], bool] = is_meant_for
-        self._everything: Table[E] = everything
-        self._peers: dict[str, None] = {}
-        self._tables: dict[str, Table[E]] = {}
-        self._touched: dict[str, None] = {}
-
-    def __len__(self) -> int:
-        return len(self._tables)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __contains__(self, source: object) -> bool:
-        return source in self._tables
-
-    def __getitem__(self, source: str) -> Table[E]:
-        """What is known of a source, to be changed."""
-        self._touched[source] = None
-        found = self._tables.get(source)
-        if found is None:
-            found = self._tables[source] = Table(self._kind, partial(self._is_meant_for, source), self._preparations)
-            for peer in self._peers:
-                found.open(peer)
-        return found
-
-    def known(self, source: str) -> list[Table[E]]:
-        """What is known of a source, to be looked at; nothing is known of most servers."""
-        return [self._tables[source]] if source in self._tables else []
-
-    def touched(self) -> list[str]:
-        """Sources of which there may be something to tell."""
-        return list(self._touched)
-
-    def told_by(self, peer: str) -> list[tuple[str, E]]:
-        """What a neighbour has told and not taken back, by source."""
-        return [(source, each) for source, table in self._tables.items() for each in table.held_by(peer)]
-
-    def told_to(self, peer: str) -> list[tuple[str, E]]:
-        """What a neighbour was told and not told to forget, by source."""
-        return [(source, each) for source, table in self._tables.items() for each in table.told_to(peer)]
-
-    def knows(self, source: str, element: E, peer: str) -> bool:
-        """Whether a neighbour has told of an element of a source."""
-        return source in self._tables and element in self._tables[source].held_by(peer)
-
-    def learn(self, source: str, element: E, peer: str) -> bool:
-        """A neighbour tells of an element of a source; whether the element is new here."""
-        return self[source].add_peer(element, peer) and self._everything.add_peer(element, source)
-
-    def forget(self, source: str, element: E, peer: str) -> bool:
-        """A neighbour takes back an element of a source; whether the element is gone from here."""
-        return self[source].remove_peer(element, peer) and self._everything.remove_peer(element, source)
-
-    def open(self, peer: str) -> None:
-        """From now on a neighbour is told."""
-        self._peers[peer] = None
-        self._touched.update(dict.fromkeys(self._tables))
-        for table in self._tables.values():
-            table.open(peer)
-
-    def close(self, peer: str) -> None:
-        """A neighbour is told no longer."""
-        self._peers.pop(peer, None)
-        for table in self._tables.values():
-            table.close(peer)
-
-    def reconsider(self, source: str, peer: str, may_matter: Callable[[E], bool] = lambda _: True) -> None:
-        """What is meant for a neighbour, if it still is one, has changed, for certain elements of a source at most."""
-        if peer in self._peers:
-            self[source].reconsider(peer, may_matter)
-
-    def updates(self) -> list[tuple[str, Update[E]]]:
-        """What has to be told now, by source; sources of which nothing is known any more are forgotten."""
-        touched, self._touched = self._touched, {}
-        tables = {source: self._tables[source] for source in touched}
-        found = [(source, update) for source, table in tables.items() for update in table.updates()]
-        for source, table in tables.items():
-            if not table:
-                del self._tables[source]
-        return found
 
 
 class General(Router):
@@ -136,8 +40,8 @@ class General(Router):
         super().__init__(server, incarnation)
         self.subscriptions = Table(Filter, self.is_wanted_beyond, self.preparations)
         self.topology = Topology(server, incarnation)
-        self._wanted: _Sources[Filter] = _Sources(Filter, self._is_wanted_behind, self.subscriptions, self.preparations)
-        self._offered: _Sources[Advertisement] = _Sources(
+        self._wanted: Sources[Filter] = Sources(Filter, self._is_wanted_behind, self.subscriptions, self.preparations)
+        self._offered: Sources[Advertisement] = Sources(
             Advertisement, self._is_behind, self.advertisements, self.preparations
         )
         self._trees: dict[str, Tree] = {}
@@ -185,6 +89,14 @@ class General(Router):
     def _offer_tables(self) -> list[Table[Advertisement]]:
         return [*super()._offer_tables(), *self._offered.known(self.server)]
 
+    def _places(self, peer: str, message: Control) -> list[Place]:
+        """What another network says counts as this server's own; all else has a table of its source."""
+        sources: Sources[Any] = self._wanted if isinstance(message, Subscribe | Unsubscribe) else self._offered
+        if self.peers.get(peer) is Role.GATEWAY:
+            return [*super()._places(peer, message), *((table, peer) for table in sources.known(self.server))]
+        everywhere = super()._places(message.source, message)
+        return [*((table, peer) for table in sources.known(message.source)), *everywhere]
+
     def _begin(self, filter: Filter, party: str) -> None:
         super()._begin(filter, party)
         self._wanted[self.server].add_party(filter, party)
@@ -200,6 +112,12 @@ class General(Router):
     def _withdraw(self, advertisement: Advertisement, party: str) -> None:
         super()._withdraw(advertisement, party)
         self._offered[self.server].remove_party(advertisement, party)
+
+    def expect_neighbours(self, roles: Collection[Role]) -> None:
+        """Neighbours are told of sources; other networks of everything."""
+        self._wanted.is_ordered = Role.PEER in roles
+        self._offered.is_ordered = self._wanted.is_ordered and self.hears_advertisements(Role.PEER)
+        super().expect_neighbours([role for role in roles if role is Role.GATEWAY])
 
     def connect(self, peer: str, role: Role) -> None:
         """There is a new neighbour; it is told of the sources that it hears of from here.
@@ -227,9 +145,32 @@ class General(Router):
         self._offered.close(peer)
         self._wanted.close(peer)
         for source, advertisement in self._offered.told_by(peer):
-            self._offered.forget(source, advertisement, peer)
+            self._part([(self._offered[source], peer)], Advertise(advertisement, source))
         for source, filter in self._wanted.told_by(peer):
-            self._leave(filter, self._wanted.forget(source, filter, peer))
+            self._part([(self._wanted[source], peer)], Subscribe(filter, source))
+
+    def _part(self, places: list[Place], standing: Standing) -> None:
+        """What another network held counts as this server's own, and is removed at once."""
+        if not standing.source:
+            self.forget(standing, places[0][1])
+        else:
+            super()._part([*places, *super()._places(standing.source, standing)], standing)
+
+    def forget(self, standing: Standing, peer: str = DEPARTED) -> None:
+        """Remove what was known of a source from a neighbour that is gone; other networks have no sources."""
+        if not standing.source:
+            super().forget(standing, peer)
+        elif isinstance(standing, Subscribe):
+            self._leave(standing.filter, self._wanted.forget(standing.source, standing.filter, peer))
+        else:
+            self._offered.forget(standing.source, standing.advertisement, peer)
+
+    def recall(self, standing: Standing) -> None:
+        """Something of a source was still to be forgotten."""
+        if isinstance(standing, Subscribe):
+            self._enter(standing.filter, self._wanted.learn(standing.source, standing.filter, DEPARTED))
+        else:
+            self._offered.learn(standing.source, standing.advertisement, DEPARTED)
 
     def standing(self, peer: str) -> list[Subscribe | Advertise]:
         """What a neighbour has said of sources and not taken back."""
@@ -296,7 +237,7 @@ class General(Router):
         """If the network has changed, neighbours have to be told of other sources than before."""
         self._follow_trees(self._wanted)
 
-    def _follow_trees(self, sources: _Sources[E]) -> None:
+    def _follow_trees(self, sources: Sources[E]) -> None:
         """Whoever leads a neighbour to a source tells it of the source.
 
         The paths from the neighbours say who that is. As long as there are no sources, there is no need for them.
@@ -315,17 +256,7 @@ class General(Router):
     def control(self) -> list[tuple[str, list[Control]]]:
         """What the neighbours have to be told."""
         self._follow()
-        told: dict[str, list[Control]] = {}
-        offered, wanted = self._offered.updates(), self._wanted.updates()
-        for source, offer in offered:
-            told.setdefault(offer.peer, []).extend(Advertise(each, source) for each in offer.begun)
-        for source, update in wanted:
-            told.setdefault(update.peer, []).extend(Subscribe(each, source) for each in update.begun)
-        for source, update in wanted:
-            told[update.peer].extend(Unsubscribe(each, source) for each in update.ended)
-        for source, offer in offered:
-            told[offer.peer].extend(Unadvertise(each, source) for each in offer.ended)
-        return [*told.items(), *super().control()]
+        return [*messages_for(self._offered.updates(), self._wanted.updates()), *super().control()]
 
     def hearing(self, origin: str) -> list[str]:
         """The neighbours that hear from here what begins at a server."""
@@ -474,14 +405,6 @@ class AdvertisingGeneral(General):
         """Another network needs only what something advertised there is relevant to."""
         return any(each.relevant_to(filter) for each in self.advertisements.held_by(peer))
 
-    def told_to(self, peer: str) -> list[Subscribe | Advertise]:
-        """What a neighbour was to be told of sources and not to forget."""
-        return [
-            *(Advertise(each, source) for source, each in self._offered.told_to(peer)),
-            *(Subscribe(each, source) for source, each in self._wanted.told_to(peer)),
-            *super().told_to(peer),
-        ]
-
     def receive(self, peer: str, message: Control) -> None:
         """What is advertised changes who has to know what."""
         super().receive(peer, message)
@@ -491,7 +414,8 @@ class AdvertisingGeneral(General):
             else:
                 self._changes.append((message.source, message.advertisement))
 
-    def disconnect(self, peer: str) -> None:
-        """The same, for what was advertised behind a neighbour."""
-        self._changes += self._offered.told_by(peer)
-        super().disconnect(peer)
+    def forget(self, standing: Standing, peer: str = DEPARTED) -> None:
+        """The same, for what was advertised behind a neighbour that is gone."""
+        super().forget(standing, peer)
+        if isinstance(standing, Advertise) and standing.source:
+            self._changes.append((standing.source, standing.advertisement))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
 from typing import ClassVar, NamedTuple
@@ -12,14 +12,17 @@ import msgspec
 
 from palio.errors import CallerError, PeerError, brief
 from palio.matching import FilterIndex
-from palio.matching.candidates import E, Entry, Index
+from palio.matching.candidates import Entry, Index
 from palio.matching.preparation import Preparation, Preparations, Steps
 from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Notification
+from palio.routing import ahead
 from palio.routing.antichain import Antichain
 from palio.routing.board import Board
+from palio.routing.holdings import Holdings
 from palio.routing.membership import Membership
-from palio.routing.messages import Advertise, Control, Message, Publish, Subscribe, Unadvertise, Unsubscribe
-from palio.routing.table import Holders, Table
+from palio.routing.messages import Advertise, Control, Message, Publish, Standing, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.saying import messages_for
+from palio.routing.table import DEPARTED, Holders, Table
 from palio.routing.topology import Topology
 
 MONITORS = ""
@@ -61,25 +64,6 @@ class Route(msgspec.Struct, frozen=True, gc=False):
     peers: tuple[str, ...]
     met: tuple[Filter, ...] = ()
     """The filters of patterns that it matches."""
-
-
-class Holdings:
-    """What parties have begun to hold, or hold no longer, since it was last asked: for those who keep it on disk."""
-
-    def __init__(self) -> None:
-        self.are_noted = False
-        """Whether anybody asks."""
-        self._changes: dict[tuple[str, Filter | Advertisement], Filter | Advertisement | None] = {}
-
-    def note(self, party: str, element: E, *, is_held: bool) -> None:
-        """A party holds something, in these words, or does no longer."""
-        if self.are_noted:
-            self._changes[party, element.canonical()] = element if is_held else None
-
-    def take(self) -> list[tuple[tuple[str, Filter | Advertisement], Filter | Advertisement | None]]:
-        """By party and canonical form: the words that the party has used, or nothing if it does not hold it."""
-        changes, self._changes = self._changes, {}
-        return list(changes.items())
 
 
 class _Party(NamedTuple):
@@ -214,7 +198,7 @@ class Router(ABC):
         Each step says what it has cost. Nothing else changes.
         """
         held = self._known_party(party).filters
-        yield from _prepare(preparation, held, self._filter_tables(), (party, begins, ends))
+        yield from ahead.for_party(preparation, held, self._filter_tables(), (party, begins, ends))
 
     def prepare_watched(self, preparation: Preparation, filters: Sequence[Filter]) -> Steps:
         """The same for filters of patterns."""
@@ -231,7 +215,15 @@ class Router(ABC):
     ) -> Steps:
         """The same for advertisements."""
         held = self._known_party(party).advertisements
-        yield from _prepare(preparation, held, self._offer_tables(), (party, begins, ends))
+        yield from ahead.for_party(preparation, held, self._offer_tables(), (party, begins, ends))
+
+    def prepare_hearing(self, preparation: Preparation, peer: str, message: Control) -> Steps:
+        """The same for something that a neighbour says, and that :meth:`receive` will get."""
+        return ahead.for_message(preparation, self._places(peer, message), message)
+
+    def _places(self, peer: str, message: Control) -> list[ahead.Place]:
+        """The tables that a message of a neighbour changes, and the holders there."""
+        return [(self.subscriptions if isinstance(message, Subscribe | Unsubscribe) else self.advertisements, peer)]
 
     def _filter_tables(self) -> list[Table[Filter]]:
         """The tables in which what a party wants is noted."""
@@ -388,6 +380,13 @@ class Router(ABC):
 
     # -- neighbours ----------------------------------------------------------------------------------------------------
 
+    def expect_neighbours(self, roles: Collection[Role]) -> None:
+        """Neighbours of these roles will come: order the tables now, and not all at once when the first one comes."""
+        if any(map(self.hears_subscriptions, roles)):
+            self.subscriptions.order()
+        if any(map(self.hears_advertisements, roles)):
+            self.advertisements.order()
+
     def connect(self, peer: str, role: Role) -> None:
         """There is a new neighbour; it has to be told all that concerns it."""
         self._add_peer(peer, role)
@@ -397,14 +396,39 @@ class Router(ABC):
             self.advertisements.open(peer)
 
     def disconnect(self, peer: str) -> None:
-        """A neighbour is gone, and with it all that it held."""
+        """A neighbour is gone, and with it all that it held.
+
+        What it takes comparisons to remove is left for :meth:`forget`: ``standing(DEPARTED)``.
+        """
         self._remove_peer(peer)
         self.subscriptions.close(peer)
         self.advertisements.close(peer)
         for advertisement in tuple(self.advertisements.held_by(peer)):
-            self.advertisements.remove_peer(advertisement, peer)
+            self._part([(self.advertisements, peer)], Advertise(advertisement))
         for filter in tuple(self.subscriptions.held_by(peer)):
-            self._leave(filter, self.subscriptions.remove_peer(filter, peer))
+            self._part([(self.subscriptions, peer)], Subscribe(filter))
+
+    def _part(self, places: list[ahead.Place], standing: Standing) -> None:
+        """Remove what a neighbour held, or leave it for :meth:`forget` if that takes comparisons."""
+        element, (table, peer) = ahead.element_of(standing), places[0]
+        if any(each.is_costly(element, holder) for each, holder in places):
+            table.hand_over(element, peer)
+        else:
+            self.forget(standing, peer)
+
+    def forget(self, standing: Standing, peer: str = DEPARTED) -> None:
+        """Remove what a neighbour held that is gone."""
+        if isinstance(standing, Subscribe):
+            self._leave(standing.filter, self.subscriptions.remove_peer(standing.filter, peer))
+        else:
+            self.advertisements.remove_peer(standing.advertisement, peer)
+
+    def recall(self, standing: Standing) -> None:
+        """Something was still to be forgotten in an earlier life of this server."""
+        if isinstance(standing, Subscribe):
+            self._enter(standing.filter, self.subscriptions.add_peer(standing.filter, DEPARTED))
+        else:
+            self.advertisements.add_peer(standing.advertisement, DEPARTED)
 
     def _add_peer(self, peer: str, role: Role) -> None:
         if peer in self.peers:
@@ -450,20 +474,8 @@ class Router(ABC):
 
     def control(self) -> list[tuple[str, list[Control]]]:
         """What the neighbours have to be told, in the order in which it has to be said: make before break."""
-        advertised = self.advertisements.updates()
-        subscribed = self.subscriptions.updates()
-        if not advertised and not subscribed:
-            return []
-        told: dict[str, list[Control]] = {}
-        for update in advertised:
-            told.setdefault(update.peer, []).extend(map(Advertise, update.begun))
-        for wanted in subscribed:
-            told.setdefault(wanted.peer, []).extend(map(Subscribe, wanted.begun))
-        for wanted in subscribed:
-            told[wanted.peer].extend(map(Unsubscribe, wanted.ended))
-        for update in advertised:
-            told[update.peer].extend(map(Unadvertise, update.ended))
-        return list(told.items())
+        offered = [("", update) for update in self.advertisements.updates()]
+        return messages_for(offered, [("", update) for update in self.subscriptions.updates()])
 
     def hearing(self, origin: str) -> list[str]:  # noqa: ARG002 (most pass on everything)
         """The neighbours to which subscriptions or advertisements that begin at a server are passed on."""
@@ -499,6 +511,7 @@ class Router(ABC):
                 wanting.update(target.peers)
                 if target.parties:
                     parties.update(target.parties)
+        wanting.pop(DEPARTED, None)
         onward = self.onward(wanting, source, message)
         if MONITORS not in parties:
             return Route(tuple(parties), onward)
@@ -525,19 +538,3 @@ class Router(ABC):
         is_single = len(holders.parties) == 1 and not holders.peers
         self._targets[slot] = next(iter(holders.parties)) if is_single else holders
         self.board.set_others(slot, bool(holders.peers) or MONITORS in holders.parties)
-
-
-def _prepare(
-    preparation: Preparation,
-    held: Antichain[E],
-    tables: Sequence[Table[E]],
-    change: tuple[str, Sequence[E], Sequence[E]],
-) -> Steps:
-    """Make comparisons ahead: with what a party holds, and then with what is in tables."""
-    party, begins, ends = change
-    yield from held.prepare(preparation, begins, ends)
-    begun, gone = held.foresee(preparation, begins, ends)
-    for table in tables:
-        yield from table.prepare_parties(
-            preparation, party, [each.canonical() for each in begun], [each.canonical() for each in gone]
-        )

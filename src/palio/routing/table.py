@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from itertools import count
 from typing import Generic, NamedTuple
 
@@ -10,6 +10,13 @@ from palio.errors import InternalError
 from palio.matching.candidates import E
 from palio.matching.preparation import Preparation, Preparations, Steps
 from palio.matching.sharing import EVERYBODY, NOBODY, Node, SharedOrder
+
+_ROWS = 16
+"""So many rows are looked at for the price of a comparison."""
+DEPARTED = ""
+"""Holds what neighbours held whose links have ended, until the comparisons for its removal are made. No server has this
+name, and nothing is sent there.
+"""
 
 
 class Holders:
@@ -68,8 +75,11 @@ class Table(Generic[E]):
         kind: type[E],
         is_meant_for: Callable[[str, E], bool] | None = None,
         preparations: Preparations | None = None,
+        foresee: Callable[[Preparation, str, E], Steps] | None = None,
     ) -> None:
+        """Make an empty table. ``foresee`` answers ``is_meant_for`` ahead, step by step."""
         self._kind: type[E] = kind
+        self._foresee: Callable[[Preparation, str, E], Steps] | None = foresee
         self._preparations = preparations
         self._is_meant_for: Callable[[str, E], bool] | None = is_meant_for
         self._rows: dict[E, _Row] = {}
@@ -81,7 +91,7 @@ class Table(Generic[E]):
         self.version = 0
         """Goes up whenever somebody begins or ceases to hold something."""
         self._order: SharedOrder[E] | None = None
-        """Made for the first neighbour that is told; a node's ``known`` are the neighbours that were told of it."""
+        """Made for the first neighbour that is told, or before. A node's ``known`` are those that were told of it."""
         self._nodes: dict[E, Node[E]] = {}
         """The elements as the order has them, and those that nobody holds any more until the next updates."""
 
@@ -98,7 +108,7 @@ class Table(Generic[E]):
         """Who holds an element of the table."""
         return self._rows[element]
 
-    def held_by(self, peer: str) -> Mapping[E, None]:
+    def held_by(self, peer: str) -> dict[E, None]:
         """What a neighbour holds, in the order in which it came; to be looked at only."""
         return self._by_peer.get(peer, {})
 
@@ -125,12 +135,17 @@ class Table(Generic[E]):
             for element, row in self._rows.items():
                 row.unmeant |= NOBODY if self._is_meant_for(peer, element) else bit
         if self._order is None:
-            self._order = SharedOrder(self._kind, self._preparations)
-            for element, row in self._rows.items():
-                self._place(element, row)
+            self.order()
         else:
             self._align(self._order, bit, [each for each, row in self._rows.items() if self._barred(row) & bit])
             self._order.touched.update(dict.fromkeys(node for node in self._order.free if node.free & bit))
+
+    def order(self) -> None:
+        """Order all elements now, instead of when the first neighbour is told; later ones are ordered as they come."""
+        if self._order is None:
+            self._order = SharedOrder(self._kind, self._preparations)
+            for element, row in self._rows.items():
+                self._place(element, row)
 
     def close(self, peer: str) -> None:
         """A neighbour is told no longer."""
@@ -200,11 +215,61 @@ class Table(Generic[E]):
         order = self._order
         if order is None:
             return
+        for element in begins:
+            yield from self._prepare_row(preparation, element)
         yield from order.prepare_placing(preparation, [each for each in begins if self._will_be_placed(each)])
         for element in ends:
             row = self._rows.get(element)
             if row is not None and party in row.parties and len(row.parties) == 1 and len(row.peers) < 2:
                 yield from order.prepare_removal(preparation, self._nodes[element])
+
+    def prepare_peer(self, preparation: Preparation, peer: str, element: E, *, begins: bool) -> Steps:
+        """The same for one element that a neighbour begins to hold, or holds no longer.
+
+        With a second neighbour that holds it, the first one has to know of it; when the second one ceases to hold it,
+        the first one need not.
+        """
+        order, row = self._order, self._rows.get(element)
+        if order is None:
+            return
+        if begins:
+            yield from self._prepare_row(preparation, element)
+            if row is None or row.only_peer() is not None:
+                yield from order.prepare_placing(preparation, [element])
+        elif self._may_rise(element, peer):
+            yield from order.prepare_removal(preparation, self._nodes[element])
+
+    def _prepare_row(self, preparation: Preparation, element: E) -> Steps:
+        """Find out ahead for which neighbours a new element is meant."""
+        if self._foresee is not None and element not in self._rows:
+            for peer in tuple(self._bits):
+                yield from self._foresee(preparation, peer, element)
+
+    def is_meant(self, peer: str, element: E) -> bool:
+        """Whether an element of the table is meant for a neighbour that is told."""
+        return not self._rows[element].unmeant & self._bits[peer]
+
+    def prepare_reconsidering(self, preparation: Preparation, peer: str, changed: Collection[E]) -> Steps:
+        """Make the comparisons ahead for :meth:`reconsider`, which will find that these elements have changed."""
+        order, bit = self._order, self._bits.get(peer, NOBODY)
+        if order is None or not bit:
+            return
+        flipped = {each: None for each in changed if each in self._rows}
+        seen: list[Node[E]] = []
+        unseen: list[Node[E]] = []
+        for element, row in self._rows.items():
+            holds = row.only_peer() == peer
+            is_unmeant = bool(row.unmeant & bit) is not (element in flipped)
+            (unseen if holds or is_unmeant else seen).append(self._nodes[element])
+        if 2 * len(flipped) <= len(self._rows):
+            shown = [node for node in seen if node.element in flipped]
+            hidden = [node for node in unseen if node.element in flipped]
+        elif 2 * len(unseen) > len(self._rows):
+            shown, hidden = seen, []
+        else:
+            shown, hidden = [], unseen
+        yield 1 + len(self._rows) // _ROWS
+        yield from order.prepare_change(preparation, shown, hidden)
 
     def _will_be_placed(self, element: E) -> bool:
         row = self._rows.get(element)
@@ -233,6 +298,28 @@ class Table(Generic[E]):
         row = self._rows[element]
         del row.peers[peer]
         return self._removed(element, row)
+
+    def is_costly(self, element: E, peer: str) -> bool:
+        """Whether comparisons are needed to remove a neighbour from the holders of an element."""
+        if self._order is None or not self._may_rise(element, peer):
+            return False
+        node = self._nodes[element]
+        return bool(node.free) and bool(node.below)
+
+    def hand_over(self, element: E, peer: str) -> None:
+        """What a neighbour held is held by :data:`DEPARTED` now; for all others this changes nothing."""
+        del self._by_peer[peer][element]
+        row = self._rows[element]
+        del row.peers[peer]
+        self._by_peer.setdefault(DEPARTED, {})[element] = None
+        row.peers[DEPARTED] = None
+        self.version += 1
+        self._place(element, row)
+
+    def _may_rise(self, element: E, peer: str) -> bool:
+        """Whether elements below one may become free when a neighbour holds it no longer."""
+        row = self._rows.get(element)
+        return row is not None and peer in row.peers and len(row.peers) <= 2 and not row.parties
 
     def _add(self, element: E, name: str, *, is_peer: bool) -> bool:
         row = self._rows.get(element)

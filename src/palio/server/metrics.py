@@ -135,6 +135,11 @@ class ServerCollector(Collector):
         )
         yield CounterMetricFamily("palio_turns", "Batches of input handled.", driver.turns)
         yield CounterMetricFamily("palio_turn_seconds", "Seconds spent handling batches of input.", driver.seconds)
+        allowance = node.allowance
+        yield CounterMetricFamily(
+            "palio_comparisons", "Comparisons of filters that were made ahead of changes.", allowance.total
+        )
+        yield GaugeMetricFamily("palio_turn_comparisons_max", "Most of these comparisons in one turn.", allowance.most)
         yield CounterMetricFamily("palio_faults", "Internal errors of the server.", counts.faults)
         yield GaugeMetricFamily(
             "palio_subscriptions", "Filters of clients and peers in the routing table.", len(node.router.subscriptions)

@@ -20,6 +20,7 @@ from palio.node import ports
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep
 from palio.node.ports import Fault, LeaseEnded, LinkDown, LinkRefused, LinkUp, Unsendable
+from palio.routing.router import Role
 from palio.server.absences import Absences
 from palio.server.agents import check_target, start_of
 from palio.server.archiving import Archiving
@@ -87,6 +88,7 @@ class Server:
             filters_per_party=config.filters_per_party,
             comparisons=config.comparisons_per_turn,
             window=round(config.window * 1e6),
+            neighbours=frozenset(Role(peer.role) for peer in config.peers),
             gateways={peer.name: peer.gateway for peer in config.peers if peer.role == "gateway"},
         )
         if config.store is not None:

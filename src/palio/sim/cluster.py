@@ -49,6 +49,11 @@ from palio.sim.scheduler import Action, Scheduler
 OF_THE_SIMULATOR = ("log", "turn")
 """Kinds of records that no server writes."""
 
+TURN = 2
+"""A server that has more to compare than one turn permits goes on after so many microseconds. Anything may happen
+meanwhile.
+"""
+
 
 class Delivery(msgspec.Struct, frozen=True, gc=False):
     """A copy of a notification that a party got."""
@@ -314,6 +319,8 @@ class Cluster:
         if deadline is None:
             return
         time = self._due(server, deadline)
+        if node.arrivals or node.departures:
+            time = max(time, self.scheduler.now + TURN)
         planned = self._wakes.get(server)
         if planned is None or time < planned:
             self._wakes[server] = time

@@ -14,8 +14,8 @@ from palio.node.node import Node
 from palio.node.party_log import PartyLog
 from palio.node.ports import Output, Persist
 from palio.node.waves import Waves
+from palio.routing.holdings import Holdings
 from palio.routing.messages import Control
-from palio.routing.router import Holdings
 from palio.sim.bugs import TREES, Bugs
 
 BUGS = Bugs()

@@ -10,10 +10,12 @@ import msgspec
 from palio.link.end import End
 from palio.link.frames import Close, Data, Frame, Why
 from palio.link.links import Links
-from palio.link.ports import LinkEvent
+from palio.link.ports import LinkEvent, Received
 from palio.link.session import Session
 from palio.link.states import Event as StateEvent
 from palio.model import Filter, Pattern
+from palio.node.arrivals import Arrivals, _Queue
+from palio.node.departures import Departures
 from palio.node.node import Node
 from palio.node.publications import Publications
 from palio.node.requests import Requests
@@ -117,6 +119,51 @@ def _too_much_forgotten(right: _Right) -> _Right:
         right(session, session._end if expected > session.base else expected, now)
 
     return acknowledged
+
+
+@BUGS.plant(Arrivals, "take", _SERVERS, ("crashes",))
+def _acknowledged_before_it_is_handled(right: _Right) -> _Right:
+    """A frame is acknowledged when it has come, though its messages wait for comparisons."""
+
+    def take(arrivals: Arrivals, peer: str, frame: Frame) -> None:
+        node, hand_over = arrivals._node, Arrivals._pass
+
+        def hand_over_late(peer: str, given: Any) -> None:
+            if isinstance(given, Received):
+                node.happened((given,))
+            else:
+                hand_over(arrivals, peer, given)
+
+        vars(arrivals).update(_frame=lambda peer, ready: Received(peer, tuple(ready)), _pass=hand_over_late)
+        if not isinstance(frame, Data) or not arrivals._may_take_long(peer, frame):
+            right(arrivals, peer, frame)
+            return
+        queue = arrivals._queues.setdefault(peer, _Queue())
+        for event in node.links.receive(peer, frame, node.now):
+            if isinstance(event, Received):
+                queue.messages.extend(event.messages)
+            else:
+                node.happened((event,))
+        if peer in arrivals._queues:
+            arrivals._work(peer)
+
+    return take
+
+
+@BUGS.plant(Departures, "work", ("as", "aa"), ("links", "crashes"))
+def _departed_for_ever(_right: _Right) -> _Right:
+    """What a neighbour has left behind that takes comparisons to remove is never removed."""
+
+    def work(departures: Departures) -> None:
+        departures._waiting.clear()
+
+    return work
+
+
+@BUGS.plant(Departures, "restore", ("as", "aa"), ("crashes", "all"))
+def _departed_forgotten(_right: _Right) -> _Right:
+    """A server that comes back does not know what was still to be removed, which its neighbours were told."""
+    return lambda _departures, _found: None
 
 
 # -- how links come and go ---------------------------------------------------------------------------------------------

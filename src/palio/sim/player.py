@@ -161,6 +161,7 @@ class Player:
             log=self._log_settings(),
             reserve=self._reserve(),
             comparisons=self._comparisons(),
+            neighbours=frozenset(Role) if history.seed % 2 else frozenset(),
             window=history.window,
             delegation=history.delegation,
             telling=history.telling,

@@ -169,7 +169,7 @@ def _silence_ends_the_link(right: _Right) -> _Right:
         links = node.links
         for peer, session in list(links._sessions.items()):
             if session._patience > 2 * node.settings.link.retransmit:
-                node._happened(links.lose(peer, now))
+                node.happened(links.lose(peer, now))
         return list(right(node, inputs, now))
 
     return handle
