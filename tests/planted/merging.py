@@ -239,7 +239,7 @@ def _no_other_witness(_right: _Right) -> _Right:
     return lambda side, subject: side._hopeless.add(subject)
 
 
-@BUGS.plant(Keeping, "watches", _WATCHED, ("crashes", "disks"))
+@BUGS.plant(Keeping, "asks", _WATCHED, ("crashes", "disks"))
 def _watches_not_kept(_right: _Right) -> _Right:
     """Who asks for the outlook is not written."""
-    return lambda _keeping, _node, _name: None
+    return lambda _keeping, _node, _party, _subject: None

@@ -72,12 +72,13 @@ Wish = Literal["first", "since", "last"]
 class Step(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that happens.
 
-    *lose* is a crash that takes the disk along, *tear* one that leaves a part of what was being written; *crash-at* lets a
-    server die at an effect of a kind, *fail* at its next write. *part* cuts servers from all others, *join* ends all
-    that was cut. *watch-demand* asks whether anybody wants what an advertisement announces, *watch-offers* whether
-    anybody offers what a filter matches. *replace* cancels a subscription and makes another one in its place, *leave*
-    takes all along that a party holds. With *give-up* a server waits for a neighbour no longer. While it is *crowded*,
-    until it is *thin* again, a server asks its neighbours to hold back what they have for it.
+    *lose* is a crash that takes the disk along, *tear* one that leaves a part of what was being written; with
+    *crash-at* a server dies at an effect of a kind, with *fail* at its next write. *part* cuts servers from all
+    others, *join* ends all that was cut. *watch-demand* asks whether anybody wants what an advertisement announces,
+    *watch-offers* whether anybody offers what a filter matches. *replace* cancels a subscription and makes another
+    one in its place, *leave* takes all along that a party holds. With *give-up* a server waits for a neighbour no
+    longer. While it is *crowded*, until it is *thin* again, a server asks its neighbours to hold back what they have
+    for it.
 
     A durable party *attaches* and *detaches* itself, *acknowledges* what it has got, wants it once more (*replay*),
     *rejects* its first delivery, and wants dead letters delivered again (*requeue*) or forgotten (*discard*). A server

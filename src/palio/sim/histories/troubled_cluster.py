@@ -1,4 +1,4 @@
-"""A cluster whose servers have faults: they pause, are slow, have wrong clocks or bad disks, and crash at chosen effects."""
+"""A cluster whose servers have faults: pauses, slowness, wrong clocks, bad disks, crashes at chosen effects."""
 
 from __future__ import annotations
 
