@@ -19,7 +19,7 @@ from palio.node.ports import Acknowledged, Output
 from palio.node.publications import Publications
 from palio.node.reading import Reading
 from palio.node.salvage import Unlinked
-from palio.sim.histories.readers import Readers
+from palio.sim.engine.readers import Readers
 from tests.planted.bugs import Bugs
 
 BUGS = Bugs("durability")

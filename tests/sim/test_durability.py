@@ -16,11 +16,11 @@ from palio.node.logs import LogSettings, Retention
 from palio.node.party_log import Keep
 from palio.node.ports import Acknowledged, Position
 from palio.sim.engine.disk import Disk
+from palio.sim.engine.readers import KEEP, Readers
 from palio.sim.engine.scheduler import Scheduler
 from palio.sim.generators.durability import DURABLE_FAULTS
 from palio.sim.histories.history import History, Step
 from palio.sim.histories.player import Player
-from palio.sim.histories.readers import KEEP, Readers
 from palio.sim.histories.stored import read, write
 from palio.sim.replay import replay
 from palio.sim.run import run

@@ -13,8 +13,8 @@ from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.sim.check import Case, Progress, workers
 from palio.sim.engine.clock import RIGHT
+from palio.sim.engine.readers import KEEP
 from palio.sim.histories.history import History, Step
-from palio.sim.histories.readers import KEEP
 from palio.sim.run import run
 
 _MOST_RUNS = 2_000

@@ -43,8 +43,8 @@ from palio.routing.messages import Message, Publish, Stamp
 from palio.sim.engine.clock import Clock
 from palio.sim.engine.disk import FIRST, Disk
 from palio.sim.engine.network import Network
+from palio.sim.engine.readers import Readers
 from palio.sim.engine.scheduler import Action, Scheduler
-from palio.sim.histories.readers import Readers
 
 OF_THE_SIMULATOR = ("log", "turn")
 """Kinds of records that no server writes."""

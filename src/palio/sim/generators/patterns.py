@@ -10,8 +10,7 @@ from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.sim.generators.moving_monitors import moving_story
 from palio.sim.generators.networks import _HistoryBuilder, advertisement_text, filter_text, notification_text
-from palio.sim.histories.history import History
-from palio.sim.invariants.patterns import LARGE_WINDOW
+from palio.sim.histories.history import LARGE_WINDOW, History
 
 _FILTERS = ("x any", 'symbol = "A"', 'symbol = "B"', "x >= 2", "x >= 4", "x <= 5", "x >= 2 and x <= 5")
 """Few and broad, so that patterns share filters, cover each other and are met often."""

@@ -65,6 +65,9 @@ StepKind = Literal[
     "settle",
 ]
 
+LARGE_WINDOW = 100_000
+"""Longer than anything takes from rest to rest: with it, all publications come to monitors in order."""
+
 Wish = Literal["first", "since", "last"]
 """From where on a party wants deliveries once more."""
 

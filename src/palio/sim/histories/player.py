@@ -22,12 +22,12 @@ from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep, MarkSettings
 from palio.routing.border import Gateway
 from palio.routing.router import Role
+from palio.sim.engine.readers import KEEP
 from palio.sim.faults.faulty_nodes import FaultyNode, hostile, is_poisoned
 from palio.sim.histories.durable import Durable
 from palio.sim.histories.facts import Change, Epoch, PartyRecord, Publication
 from palio.sim.histories.federation import architecture_of, are_joined, gateway
 from palio.sim.histories.history import History, ServerLimits, Step
-from palio.sim.histories.readers import KEEP
 from palio.sim.histories.troubled_cluster import TroubledCluster
 
 _MOST_LIVES = 1_000

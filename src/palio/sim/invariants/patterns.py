@@ -12,12 +12,10 @@ from palio.sim.engine.cluster import SequenceDelivery
 from palio.sim.engine.recording import Arrived
 from palio.sim.histories.facts import Epoch, PartyRecord, Publication
 from palio.sim.histories.federation import architecture_of
+from palio.sim.histories.history import LARGE_WINDOW
 from palio.sim.histories.player import Player
 from palio.sim.invariants.ideal_monitors import AccessPoint, Ideal, Sequence, place
 from palio.sim.invariants.oracle import Oracle
-
-LARGE_WINDOW = 100_000
-"""Longer than anything takes from rest to rest: with it, all publications come to monitors in order."""
 
 _Key = tuple[str, Pattern]
 
