@@ -13,13 +13,13 @@ from click.testing import CliRunner, Result
 
 from palio.cli import sim_report
 from palio.cli.main import palio
-from palio.sim import planted
 from palio.sim.check import Case
-from palio.sim.generate import FAULTS
-from palio.sim.history import History, Step
-from palio.sim.planted import PLANTED
+from palio.sim.generators.networks import FAULTS
+from palio.sim.histories.history import History, Step
+from palio.sim.histories.stored import read, write
 from palio.sim.run import run
-from palio.sim.stored import read, write
+from tests.planted import catalogue as planted
+from tests.planted.catalogue import PLANTED
 
 
 def invoke(*arguments: str | Path) -> Result:
@@ -168,8 +168,8 @@ def test_troubles_are_told(tmp_path: Path) -> None:
         Step(0, "part", servers=("rome", "bari")),
         Step(0, "slow", "rome", time=30),
         Step(0, "clock", "rome", time=-5, rate=90),
-        Step(0, "doom", "rome", effect="replied", nth=2),
-        Step(0, "doom", "bari", effect="write"),
+        Step(0, "crash-at", "rome", effect="replied", nth=2),
+        Step(0, "crash-at", "bari", effect="write"),
         Step(0, "fail", "rome"),
         Step(0, "subscribe", "bari", "bari/me", "x > 3"),
     )
@@ -179,8 +179,8 @@ def test_troubles_are_told(tmp_path: Path) -> None:
         "part rome, bari from the others",
         "slow rome by 30 for all that it handles",
         "clock rome is off by -5 and runs at 90%",
-        "doom rome at number 2 of replied",
-        "doom bari at write",
+        "crash-at rome at number 2 of replied",
+        "crash-at bari at write",
         "fail rome",
         "subscribe bari bari/me x > 3",
     ]

@@ -8,11 +8,11 @@ import pytest
 
 from palio.lab.play import Play
 from palio.lab.tally import METRICS, Tally
-from palio.sim.trace import Entry
+from palio.sim.engine.trace import TraceEntry
 from tests.lab.test_play import NETWORK, scenario
 
 
-def slowly(trace: list[Entry]) -> tuple[dict[str, float], dict[str, int]]:
+def slowly(trace: list[TraceEntry]) -> tuple[dict[str, float], dict[str, int]]:
     """The figures by their definitions alone."""
     services = {entry.service_id: [each for each in trace if each.service_id == entry.service_id] for entry in trace}
     costs = {number: sum(each.cost for each in group) for number, group in services.items()}

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from palio.lab.work import _appearing
-from palio.sim import stored
+from palio.sim.histories import stored
 
 
 class _History:

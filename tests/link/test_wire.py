@@ -16,8 +16,8 @@ from palio.link import frames, wire
 from palio.link.frames import Frame
 from palio.model import Envelope
 from palio.routing import messages
-from palio.sim.generate import FAULTS, generate
-from palio.sim.network import Network
+from palio.sim.engine.network import Network
+from palio.sim.generators.networks import FAULTS, generate
 from palio.sim.run import run
 from palio.sim.suites import SUITES
 

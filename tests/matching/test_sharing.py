@@ -8,7 +8,7 @@ import pytest
 
 from palio import Advertisement, Filter
 from palio.matching.sharing import EVERYBODY, NOBODY, Node, SharedOrder
-from palio.sim.generate import advertisement_text, filter_text
+from palio.sim.generators.networks import advertisement_text, filter_text
 
 Element = Filter | Advertisement
 READERS = [1 << number for number in range(4)]

@@ -22,7 +22,7 @@ from palio.node.ports import (
     Send,
 )
 from palio.routing import board, messages
-from palio.sim.blocks import Blocks
+from palio.sim.engine.blocks import Blocks
 
 
 def node(**settings: object) -> Node:

@@ -15,7 +15,7 @@ from palio.node.settings import Delegation
 from palio.node.watches import Place, Watch
 from palio.routing import messages
 from palio.routing.messages import Message, Stamp
-from palio.sim.cluster import Cluster
+from palio.sim.engine.cluster import Cluster
 
 AB = Pattern.parse('kind = "a" then kind = "b"')
 OFFER = Advertisement.parse('kind = "a"; kind = "b"')

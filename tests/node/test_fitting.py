@@ -27,9 +27,9 @@ from palio.node.ports import Connect, Deliver, Disconnect, LinkUp, Request
 from palio.node.watches import Watch
 from palio.routing.messages import Subscribe
 from palio.routing.router import Role
-from palio.sim.cluster import OF_THE_SIMULATOR
-from palio.sim.history import Step
-from palio.sim.player import Player
+from palio.sim.engine.cluster import OF_THE_SIMULATOR
+from palio.sim.histories.history import Step
+from palio.sim.histories.player import Player
 from palio.sim.run import run
 from palio.sim.suites import SUITES
 from palio.store import Batch, Store

@@ -29,7 +29,7 @@ from palio.node.ports import (
     Request,
 )
 from palio.node.reading import GoneError
-from palio.sim.blocks import one_by_one
+from palio.sim.engine.blocks import one_by_one
 from tests.node.durable import Durable, of_kind
 
 ALL = Keep(10**9, 1 << 50, 10**15, 10**15, 0, 10**6)

@@ -25,9 +25,9 @@ from palio.node.ports import Deliver, DeliverBlock, DeliverSequence, Input, Outp
 from palio.node.settings import MOST_WINDOW
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Publish
-from palio.sim.blocks import one_by_one
-from palio.sim.ideal import AccessPoint, Ideal, place
-from palio.sim.logged import Arrived, Entry, Wanted
+from palio.sim.engine.blocks import one_by_one
+from palio.sim.engine.recording import Arrived, Entry, Wanted
+from palio.sim.invariants.ideal_monitors import AccessPoint, Ideal, place
 from tests.node.durable import Durable, of_kind
 
 AB = Pattern.parse("x = 1 then x = 2")

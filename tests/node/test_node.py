@@ -34,7 +34,7 @@ from palio.node.ports import (
 from palio.routing.border import Gateway
 from palio.routing.messages import Account, Members, Message, Publish, Spread, Subscribe, Unsubscribe
 from palio.routing.router import Role
-from palio.sim.blocks import one_by_one
+from palio.sim.engine.blocks import one_by_one
 from tests.node.durable import Durable, of_kind
 
 BROAD, NARROW = Filter.parse("x > 3"), Filter.parse("x > 5")

@@ -18,7 +18,7 @@ from palio.node.node import Node, NodeSettings
 from palio.node.records import decode_value, encode_value
 from palio.node.watches import Place
 from palio.routing.messages import Advertise, Continue, Element, Message, Returned, Stamp, Subscribe
-from palio.sim.cluster import Cluster
+from palio.sim.engine.cluster import Cluster
 
 OLD = replace(PROTOCOL_LIMITS, constraints=2, value_bytes=8, literal_bytes=20, key_bytes=20)
 """What servers take that are of an earlier release here."""

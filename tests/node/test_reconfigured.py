@@ -19,7 +19,7 @@ from palio.routing.messages import Advertise, Subscribe
 from palio.routing.router import Role
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
-from palio.sim.blocks import one_by_one
+from palio.sim.engine.blocks import one_by_one
 from tests.node.durable import Durable, of_kind
 from tests.node.test_logs import NOTHING, got
 

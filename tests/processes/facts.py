@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 
 from palio.model import Advertisement, Envelope, Filter, Notification, Pattern
 from palio.model.envelope import NotificationId
-from palio.sim.cluster import Delivery, SequenceDelivery
-from palio.sim.deliveries_law import DeliveriesLaw
-from palio.sim.ideal import Ideal
-from palio.sim.patterns_law import judge_words
-from palio.sim.record import Epoch, PartyRecord, Publication
-from palio.sim.world import World
+from palio.sim.engine.cluster import Delivery, SequenceDelivery
+from palio.sim.histories.facts import Epoch, PartyRecord, Publication
+from palio.sim.invariants.deliveries import DeliveryInvariants
+from palio.sim.invariants.ideal_monitors import Ideal
+from palio.sim.invariants.patterns import judge_words
+from palio.sim.invariants.world import World
 
 Subject = Filter | Pattern | Advertisement
 _LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ class Facts:
         self.deliveries: list[Delivery] = []
         self.sequences: list[SequenceDelivery] = []
         self.epoch = Epoch(0)
-        self._law = DeliveriesLaw(self.sure, self.uncertain, is_causal=is_causal, possible=self.possible)
+        self._law = DeliveryInvariants(self.sure, self.uncertain, is_causal=is_causal, possible=self.possible)
         self._moment = 0
         self._published: dict[int, Publication] = {}
         self._ids: dict[NotificationId, int] = {}

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from palio.model import Filter
 from palio.routing.border import Gateway
 from palio.routing.router import Role
-from palio.sim.hybrid import HybridWorld, architecture_of, are_joined
-from palio.sim.world import GraphWorld, World
+from palio.sim.histories.federation import architecture_of, are_joined
+from palio.sim.invariants.federated_world import FederatedWorld
+from palio.sim.invariants.world import GraphWorld, World
 from tests.serving import until
 
 START_SECONDS = 60
@@ -68,7 +69,7 @@ class Network(NamedTuple):
                 for peer in self.neighbours(name)
                 if are_joined(self.architecture, name, peer)
             }
-            return HybridWorld(self.architecture, links, holdings, holdings, latencies, gateways)
+            return FederatedWorld(self.architecture, links, holdings, holdings, latencies, gateways)
         if self.architecture in ("gs", "ga"):
             return GraphWorld(self.architecture, links, holdings, holdings, latencies)
         return World(self.architecture, links, holdings, holdings)

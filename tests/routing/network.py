@@ -13,8 +13,8 @@ from palio.routing.messages import Account, Control, Publish
 from palio.routing.router import Role, Router
 from palio.routing.table import DEPARTED
 from palio.routing.topology import Topology
-from palio.sim.generate import advertisement_text, filter_text, notification_text
-from palio.sim.world import GraphWorld, World
+from palio.sim.generators.networks import advertisement_text, filter_text, notification_text
+from palio.sim.invariants.world import GraphWorld, World
 
 Link = tuple[str, str]
 GENERAL = ("gs", "ga")

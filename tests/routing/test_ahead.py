@@ -15,7 +15,7 @@ from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, Unadvertise, Unsubscribe, ended
 from palio.routing.router import Role, Router
 from palio.routing.table import DEPARTED
-from palio.sim.generate import advertisement_text, filter_text
+from palio.sim.generators.networks import advertisement_text, filter_text
 from tests.routing.test_preparation import TREES, Told, comparisons, connected, hostile
 
 PEERS = ("rome", "oslo", "bari", "turin")

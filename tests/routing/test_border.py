@@ -10,7 +10,7 @@ from palio import Advertisement, Filter, Notification
 from palio.routing.border import Border, Gateway
 from palio.routing.messages import Advertise, Members, Message, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import UnexpectedMessageError
-from palio.sim.generate import filter_text, notification_text
+from palio.sim.generators.networks import filter_text, notification_text
 
 LOW = Filter.parse("x <= 4")
 

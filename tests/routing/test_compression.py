@@ -13,7 +13,7 @@ from palio.routing.compression import Compression
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
 from palio.routing.router import UnexpectedMessageError
 from palio.routing.unions import Merging
-from palio.sim.generate import advertisement_text
+from palio.sim.generators.networks import advertisement_text
 from tests.routing.test_merging import range_text, union
 
 LIMITS = [None, Merging(), Merging(parts=3), Merging(slack=40)]

@@ -16,9 +16,9 @@ from palio.routing.pool import unite
 from palio.routing.table import Table
 from palio.routing.telling import Telling, TellingSettings
 from palio.routing.unions import Merging
-from palio.sim.generate import advertisement_text, filter_text
-from palio.sim.merging_law import selected
-from palio.sim.world import maximal
+from palio.sim.generators.networks import advertisement_text, filter_text
+from palio.sim.invariants.merging import selected
+from palio.sim.invariants.world import maximal
 
 SETTINGS = [
     TellingSettings(),

@@ -10,7 +10,7 @@ import pytest
 from palio import Advertisement, Filter
 from palio.routing.architectures import AdvertisementForwarding, Centralized, Flooding, Hierarchical
 from palio.routing.outlooks import NotKnownHereError, Outlooks, Prospect, Subject
-from palio.sim.generate import advertisement_text, filter_text
+from palio.sim.generators.networks import advertisement_text, filter_text
 
 FILTERS = ["x absent", "x any", "z > 3", 'symbol = "A" and z any', 'symbol >= "A" and symbol <= "B"', "y absent"]
 OFFERS = ["z any", 'symbol >* "A"', 'symbol = "C" and symbol = "A"', "y any", "integer symbol any"]

@@ -16,8 +16,8 @@ from palio.node.waves import Waves
 from palio.routing import antichain
 from palio.routing.antichain import Antichain
 from palio.routing.table import Table
-from palio.sim.generate import filter_text
-from palio.sim.world import maximal
+from palio.sim.generators.networks import filter_text
+from palio.sim.invariants.world import maximal
 
 
 @pytest.mark.parametrize("few", [0, 3, 1000], ids=["indexed", "growing", "one by one"])

@@ -14,8 +14,8 @@ from palio.routing.antichain import Antichain
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Advertise, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Role, Router
-from palio.sim.generate import advertisement_text, filter_text
-from palio.sim.world import maximal
+from palio.sim.generators.networks import advertisement_text, filter_text
+from palio.sim.invariants.world import maximal
 
 PARTIES = ("adam", "eva", "zoe")
 TREES = ("hs", "as", "aa")

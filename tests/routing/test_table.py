@@ -8,8 +8,8 @@ import pytest
 
 from palio import Filter
 from palio.routing.table import Table
-from palio.sim.generate import filter_text
-from palio.sim.world import maximal
+from palio.sim.generators.networks import filter_text
+from palio.sim.invariants.world import maximal
 
 PEERS = ("a", "b", "c", "d", "e")
 PARTIES = ("me", "you")

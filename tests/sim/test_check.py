@@ -10,10 +10,10 @@ from palio.node.publications import Publications
 from palio.node.requests import Requests
 from palio.routing.architectures import ARCHITECTURES
 from palio.sim.check import Case, cases, check
-from palio.sim.generate import FAULTS, generate
-from palio.sim.history import History, Step
-from palio.sim.planted import PLANTED
+from palio.sim.generators.networks import FAULTS, generate
+from palio.sim.histories.history import History, Step
 from palio.sim.run import run
+from tests.planted.catalogue import PLANTED
 from tests.sim.digests import printed_under_any_hash_seed
 
 

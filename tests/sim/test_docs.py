@@ -7,13 +7,13 @@ from typing import get_args
 
 import pytest
 
-from palio.sim.doom import Effect
-from palio.sim.generate import FAULTS, generate
-from palio.sim.history import Deed
-from palio.sim.planted import PLANTED
-from palio.sim.player import OPERATIONS, WISHES, Player
-from palio.sim.record import Epoch
+from palio.sim.faults.crash_points import Effect
+from palio.sim.generators.networks import FAULTS, generate
+from palio.sim.histories.facts import Epoch
+from palio.sim.histories.history import StepKind
+from palio.sim.histories.player import OPERATIONS, WISHES, Player
 from palio.sim.suites import USUAL
+from tests.planted.catalogue import PLANTED
 
 DOCUMENT = (Path(__file__).parents[2] / "docs/simulator.md").read_text()
 
@@ -37,7 +37,7 @@ def test_all_kinds_of_faults_are_told() -> None:
 def test_all_that_may_befall_a_server_is_told() -> None:
     of_parties = {*OPERATIONS, *WISHES, "attach", "detach", "acknowledge"}
     of_the_network = {"connect", "disconnect", "weather", "cut", "part", "join", "settle"}
-    assert {row[0] for row in table("step")[1:]} == {*get_args(Deed)} - of_parties - of_the_network
+    assert {row[0] for row in table("step")[1:]} == {*get_args(StepKind)} - of_parties - of_the_network
     for effect in get_args(Effect):
         assert f"*{effect}*" in DOCUMENT
 

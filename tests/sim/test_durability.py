@@ -15,16 +15,16 @@ from palio.node.journal import Record
 from palio.node.logs import LogSettings, Retention
 from palio.node.party_log import Keep
 from palio.node.ports import Acknowledged, Position
-from palio.sim.disk import Disk
-from palio.sim.durability_stories import DURABLE_FAULTS
-from palio.sim.history import History, Step
-from palio.sim.player import Player
-from palio.sim.readers import KEEP, Readers
+from palio.sim.engine.disk import Disk
+from palio.sim.engine.readers import KEEP, Readers
+from palio.sim.engine.scheduler import Scheduler
+from palio.sim.generators.durability import DURABLE_FAULTS
+from palio.sim.histories.history import History, Step
+from palio.sim.histories.player import Player
+from palio.sim.histories.stored import read, write
 from palio.sim.replay import replay
 from palio.sim.run import run
-from palio.sim.scheduler import Scheduler
 from palio.sim.shrink import shrink
-from palio.sim.stored import read, write
 from palio.sim.suites import SUITES
 from tests.sim.digests import printed_under_any_hash_seed
 
@@ -45,7 +45,19 @@ def test_everything_comes_about() -> None:
     """Each kind of damage, and each thing that parties may do, in some histories."""
     histories = [SUITE.generate(seed, "as", faults, 60) for seed in range(30) for faults in ("disks", "crashes")]
     faults = {kind for history in histories for kind in run(history).faults}
-    assert faults >= {"crash", "power", "lose", "torn", "doom", "fail", "full", "scarce", "flip", "spoil", "put-back"}
+    assert faults >= {
+        "crash",
+        "power",
+        "lose",
+        "torn",
+        "crash-at",
+        "fail",
+        "full",
+        "scarce",
+        "flip",
+        "spoil",
+        "put-back",
+    }
     steps = [step for history in histories for step in history.steps]
     assert {step.do for step in steps} >= {"attach", "detach", "acknowledge", "replay", "reject", "requeue", "discard"}
     assert {step.mode for step in steps} == {None, *Mode}
@@ -306,10 +318,10 @@ def test_promises_are_kept_by_the_death_that_they_are_made_for(mode: Mode) -> No
 @pytest.mark.parametrize("effect", ["fetch", "fetched", "position", "positioned", "acknowledge", "acknowledged"])
 def test_a_server_dies_at_what_it_does_for_durable_parties(effect: Any) -> None:
     small = LogSettings(KEEP, recent_bytes=0)
-    away = Step(50, "detach", "s", "s/me"), publish(50, 1), Step(300, "doom", "s", effect=effect), attach(0)
+    away = Step(50, "detach", "s", "s/me"), publish(50, 1), Step(300, "crash-at", "s", effect=effect), attach(0)
     story = replay(history(*SUBSCRIBED, *away, Step(300, "restart", "s"), settings=small))
     assert story.outcome.violations == ()
-    assert story.outcome.faults == {"doom": 1}
+    assert story.outcome.faults == {"crash-at": 1}
     assert deliveries(each for scene in story.scenes for each in scene.followed) == ["x = 1"]
 
 

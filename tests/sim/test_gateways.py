@@ -13,9 +13,9 @@ from palio.routing.border import Gateway
 from palio.routing.membership import Membership
 from palio.routing.router import Role
 from palio.routing.topology import Topology
-from palio.sim.cluster import Cluster
-from palio.sim.generate import FAULTS, generate
-from palio.sim.history import History, Step
+from palio.sim.engine.cluster import Cluster
+from palio.sim.generators.networks import FAULTS, generate
+from palio.sim.histories.history import History, Step
 from palio.sim.run import run
 from palio.sim.suites import JOINED
 

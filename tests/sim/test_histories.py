@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from palio.routing.architectures import ARCHITECTURES
-from palio.sim.generate import FAULTS, generate
-from palio.sim.history import History, Step
-from palio.sim.player import Player
+from palio.sim.generators.networks import FAULTS, generate
+from palio.sim.histories.history import History, Step
+from palio.sim.histories.player import Player
 from palio.sim.run import run
 
 

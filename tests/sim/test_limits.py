@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palio.sim.history import History, ServerLimits, Step
+from palio.sim.histories.history import History, ServerLimits, Step
 from palio.sim.run import run
 from palio.sim.suites import SUITES
 

@@ -6,10 +6,10 @@ import pytest
 
 from palio.link.links import Links
 from palio.routing.membership import CycleError, Membership
-from palio.sim.history import History, Step
-from palio.sim.network import Weather
-from palio.sim.planted import PLANTED
+from palio.sim.engine.network import Weather
+from palio.sim.histories.history import History, Step
 from palio.sim.run import run
+from tests.planted.catalogue import PLANTED
 
 
 def violations(*steps: Step, architecture: str = "as") -> tuple[str, ...]:

@@ -6,12 +6,12 @@ import pytest
 
 from palio.errors import CallerError
 from palio.sim.check import Case, cases
-from palio.sim.generate import FAULTS
-from palio.sim.history import History, Step
-from palio.sim.planted import PLANTED
+from palio.sim.generators.networks import FAULTS
+from palio.sim.histories.history import History, Step
 from palio.sim.replay import replay
 from palio.sim.run import run
 from palio.sim.suites import SUITES, suite_of
+from tests.planted.catalogue import PLANTED
 from tests.sim.test_docs import table
 
 PATTERNS = SUITES["patterns"]

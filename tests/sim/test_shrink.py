@@ -8,13 +8,13 @@ import pytest
 
 from palio.errors import CallerError, FileFormatError
 from palio.sim.check import Case
-from palio.sim.history import History, Step
-from palio.sim.network import Weather
-from palio.sim.planted import PLANTED
+from palio.sim.engine.network import Weather
+from palio.sim.histories.history import History, Step
+from palio.sim.histories.stored import read, write
 from palio.sim.replay import replay
 from palio.sim.run import run
 from palio.sim.shrink import Shrinker, shrink, shrink_all
-from palio.sim.stored import read, write
+from tests.planted.catalogue import PLANTED
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_troubles_become_simpler() -> None:
         Step(0, "part", servers=("a", "b", "c")),
         Step(0, "slow", "a", time=30),
         Step(0, "clock", "a", time=-30, rate=50),
-        Step(0, "doom", "a", effect="reply", nth=3),
+        Step(0, "crash-at", "a", effect="reply", nth=3),
         Step(0, "settle"),
     )
     history = History("as", 0, ("a", "b", "c", "d"), steps, durable=True)
@@ -91,7 +91,7 @@ def test_troubles_become_simpler() -> None:
         Step(0, "part", servers=("b",)),
         Step(0, "slow", "a"),
         Step(0, "clock", "a"),
-        Step(0, "doom", "a", effect="reply"),
+        Step(0, "crash-at", "a", effect="reply"),
         Step(0, "settle"),
     )
     assert (small.servers, small.durable) == (("a", "b"), False)
@@ -156,9 +156,9 @@ def test_files_that_hold_no_history(document: str, problem: str, tmp_path: Path)
         ('{"wait":0,"do":"part","servers":["a","z"]}', "servers: 'z' is none of the servers"),
         ('{"wait":0,"do":"slow","server":"a","time":-1}', "time: nothing is done before it has begun"),
         ('{"wait":0,"do":"clock","server":"a","rate":0}', "rate: clocks do not stand still"),
-        ('{"wait":0,"do":"doom","server":"a"}', "effect, nth: say at which one the server dies"),
-        ('{"wait":0,"do":"doom","server":"a","effect":"reply","nth":0}', "effect, nth: say at which one"),
-        ('{"wait":0,"do":"doom","server":"a","effect":"boredom"}', "Invalid enum value 'boredom'"),
+        ('{"wait":0,"do":"crash-at","server":"a"}', "effect, nth: say at which one the server dies"),
+        ('{"wait":0,"do":"crash-at","server":"a","effect":"reply","nth":0}', "effect, nth: say at which one"),
+        ('{"wait":0,"do":"crash-at","server":"a","effect":"boredom"}', "Invalid enum value 'boredom'"),
         ('{"wait":0,"do":"connect","server":"a","peer":"a"}', "peer: 'a' is none of the other servers"),
         ('{"wait":0,"do":"subscribe","server":"a","text":"x > 3"}', "party: somebody has to do it"),
         ('{"wait":0,"do":"subscribe","server":"a","party":"me","text":"x >"}', "text: line 1, column 4"),

@@ -11,8 +11,8 @@ from palio.errors import CallerError
 from palio.node import ports
 from palio.node.node import NodeSettings
 from palio.routing.router import Role
-from palio.sim.sites import SiteLink, Sites, Way
-from palio.sim.trace import Entry, TracedCluster
+from palio.sim.engine.sites import SiteLink, Sites, Way
+from palio.sim.engine.trace import TracedCluster, TraceEntry
 
 LINE = Sites([SiteLink("a", "b", 10, 3), SiteLink("b", "c", 20, 4)])
 
@@ -42,7 +42,7 @@ def cluster(architecture: str) -> TracedCluster:
     return made
 
 
-def told(trace: list[Entry]) -> list[tuple[str, str, str, int, int]]:
+def told(trace: list[TraceEntry]) -> list[tuple[str, str, str, int, int]]:
     return [(each.type, each.source_object, each.destination_object, each.service_id, each.cost) for each in trace]
 
 

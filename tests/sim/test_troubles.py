@@ -11,16 +11,16 @@ import pytest
 from palio.node.journal import Record
 from palio.node.node import Node
 from palio.node.ports import FromPeer, Input, Output, Persisted, Request
-from palio.sim.clock import Clock
-from palio.sim.disk import Batch, Disk, checksum
-from palio.sim.doom import Effect
-from palio.sim.generate import generate
-from palio.sim.history import History, Step
-from palio.sim.oracle import Oracle
-from palio.sim.player import Player
-from palio.sim.queue import Queue
+from palio.sim.engine.clock import Clock
+from palio.sim.engine.disk import Batch, Disk, checksum
+from palio.sim.engine.queue import Queue
+from palio.sim.engine.scheduler import Scheduler
+from palio.sim.faults.crash_points import Effect
+from palio.sim.generators.networks import generate
+from palio.sim.histories.history import History, Step
+from palio.sim.histories.player import Player
+from palio.sim.invariants.oracle import Oracle
 from palio.sim.run import run
-from palio.sim.scheduler import Scheduler
 
 SETTLE = Step(0, "settle")
 
@@ -360,11 +360,13 @@ def test_a_server_whose_write_fails_stops_at_once_and_says_nothing() -> None:
 # -- deaths between effects --------------------------------------------------------------------------------------------
 
 
-def doomed(effect: Effect, nth: int = 1, *, durable: bool = True) -> Player:
+def crashing(effect: Effect, nth: int = 1, *, durable: bool = True) -> Player:
     """A server with three parties, and a neighbour that wants to know, too, dies while it handles a publication."""
     parties = [Step(0, "subscribe", "a", f"a/p{number}", "x any") for number in range(3)]
     steps = connect("a", "b"), *parties, subscribe(server="b"), SETTLE
-    return play(*steps, Step(0, "doom", "a", effect=effect, nth=nth), publish(), Step(100, "weather"), durable=durable)
+    return play(
+        *steps, Step(0, "crash-at", "a", effect=effect, nth=nth), publish(), Step(100, "weather"), durable=durable
+    )
 
 
 @pytest.mark.parametrize(
@@ -382,12 +384,12 @@ def doomed(effect: Effect, nth: int = 1, *, durable: bool = True) -> Player:
         ("sent", 1, 3, True, True, True),
     ],
 )
-def test_a_doomed_server_dies_exactly_there(
+def test_a_server_crashes_exactly_there(
     effect: Effect, nth: int, delivered: int, is_sent: bool, is_answered: bool, is_kept: bool
 ) -> None:
-    player = doomed(effect, nth)
+    player = crashing(effect, nth)
     assert "a" not in player.cluster.nodes
-    assert player.cluster.faults["doom"] == 1
+    assert player.cluster.faults["crash-at"] == 1
     mine = [party for party, _ in deliveries(player) if party.startswith("a/")]
     assert len(mine) == delivered
     assert (("b/me", "x = 1") in deliveries(player)) == is_sent
@@ -398,16 +400,20 @@ def test_a_doomed_server_dies_exactly_there(
 
 def test_all_effects_can_be_the_last() -> None:
     for effect in get_args(Effect)[:8]:
-        assert "a" not in doomed(effect).cluster.nodes, effect
+        assert "a" not in crashing(effect).cluster.nodes, effect
     for effect in ("deliver", "delivered", "reply", "replied", "send", "sent"):
-        player = doomed(effect, durable=False)
+        player = crashing(effect, durable=False)
         assert "a" not in player.cluster.nodes, effect
         assert player.epoch.died == {"a"}
         rest(player)
 
 
 def test_who_is_saved_by_the_rest_lives_on() -> None:
-    steps = Step(0, "doom", "a", effect="reply", nth=2), Step(0, "doom", "b", effect="write"), Step(0, "fail", "a")
+    steps = (
+        Step(0, "crash-at", "a", effect="reply", nth=2),
+        Step(0, "crash-at", "b", effect="write"),
+        Step(0, "fail", "a"),
+    )
     player = play(*steps, SETTLE, publish(), publish(), SETTLE, durable=True)
     assert set(player.cluster.nodes) == {"a", "b"}
     assert sum(player.cluster.faults.values()) == 0
@@ -421,7 +427,7 @@ FOUND: dict[str, tuple[str, int, tuple[Step, ...]]] = {
             connect("s1", "s0"),
             connect("s2", "s1"),
             Step(0, "disconnect", "s1", peer="s0"),
-            Step(0, "doom", "s1", effect="write"),
+            Step(0, "crash-at", "s1", effect="write"),
             Step(30, "connect", "s1", peer="s0"),
         ),
     ),
@@ -477,7 +483,7 @@ def test_what_was_found_once(name: str) -> None:
     [
         ("partitions", {"partition"}),
         ("slow", {"pause", "slow", "clock", "crowd"}),
-        ("disks", {"clock", "doom", "fail", "full", "tear", "torn"}),
+        ("disks", {"clock", "crash-at", "fail", "full", "tear", "torn"}),
     ],
 )
 def test_every_trouble_comes_about(faults: str, kinds: set[str]) -> None:
@@ -488,6 +494,6 @@ def test_every_trouble_comes_about(faults: str, kinds: set[str]) -> None:
 
 def test_servers_of_all_kinds_of_trouble_at_once() -> None:
     faults = {kind for seed in range(90) for kind in run(generate(seed, "as", "all")).faults}
-    troubles = {"clock", "crash", "doom", "fail", "full", "lose", "partition", "pause", "slow", "tear", "torn"}
+    troubles = {"clock", "crash", "crash-at", "fail", "full", "lose", "partition", "pause", "slow", "tear", "torn"}
     troubles |= {"crowd", "give-up"}
     assert faults == troubles | {"cut", "delay", "disconnect", "drop", "duplicate", "reorder"}

@@ -21,7 +21,7 @@ from palio.node.node import NodeSettings
 from palio.node.settings import Delegation
 from palio.routing.messages import Element, Message, Publish, Stamp
 from palio.routing.paths import Graph
-from palio.sim.cluster import Cluster
+from palio.sim.engine.cluster import Cluster
 
 KEYS = ("delegation", "patterns", "control", "carried", "carried_share", "found_share")
 _SERVERS = 50

@@ -32,7 +32,7 @@ from palio.node.node import NodeSettings
 from palio.routing.messages import Account, Message, Stamp
 from palio.routing.paths import Graph
 from palio.routing.router import Role
-from palio.sim.cluster import Cluster
+from palio.sim.engine.cluster import Cluster
 
 KEYS = (
     *("servers", "links", "filters", "accounts", "accounts_per_link", "of_least", "filters_told", "frames"),

@@ -19,7 +19,7 @@ from palio.model import Advertisement, Filter, Notification
 from palio.node import ports
 from palio.node.node import NodeSettings
 from palio.routing.router import Role
-from palio.sim.cluster import Cluster
+from palio.sim.engine.cluster import Cluster
 
 ARCHITECTURES = ("ce", "hs", "as", "aa", "nf")
 _FILTERS = 2_000

@@ -54,7 +54,9 @@ def _errors_in_a_line() -> Iterator[None]:
     help="none, weather, partitions, slow, links, races, crashes, disks, all; default: each of them.",
 )
 @click.option("--ops", type=click.IntRange(1), default=60, show_default=True, help="Operations of a history.")
-@click.option("--planted", is_flag=True, help="See, too, whether bugs planted into the code are found in 200 seeds.")
+@click.option(
+    "--planted", is_flag=True, help="Also search for the bugs that the tests of a checkout plant, within 200 seeds."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 @click.option(
     "--out",
@@ -88,8 +90,10 @@ def check(  # noqa: PLR0913 (one for each option)
     with _errors_in_a_line():
         from palio.cli import sim_report
         from palio.sim import check as checker
+        from palio.sim.planted import catalogue
         from palio.sim.suites import suite_of
 
+        bugs_of = catalogue() if planted else None
         chosen = suite_of(suite)
         names, kinds = _names(arch, chosen.architectures), _names(faults, chosen.faults)
         with sim_report.progress("Histories") as tell:
@@ -97,12 +101,10 @@ def check(  # noqa: PLR0913 (one for each option)
                 range(seeds), names, kinds, operations=ops, suite=suite, progress=tell, processes=processes
             )
         caught = None
-        if planted:
-            from palio.sim.planted import PLANTED, catch_all
-
+        if bugs_of is not None:
             with sim_report.progress("Planted bugs") as tell:
-                bugs = [name for name, bug in PLANTED.items() if bug.suite == suite]
-                caught = catch_all(operations=ops, progress=tell, processes=processes, names=bugs)
+                bugs = [name for name, bug in bugs_of.PLANTED.items() if bug.suite == suite]
+                caught = bugs_of.catch_all(operations=ops, progress=tell, processes=processes, names=bugs)
         stored = _stored(report, out, processes)
     show = sim_report.show_json if as_json else sim_report.show
     show(report, caught, stored)
@@ -119,8 +121,8 @@ def _names(given: str | None, usual: tuple[str, ...]) -> tuple[str, ...]:
 def _stored(report: Report, out: Path, processes: int | None) -> list[Path]:
     """Make some of the violating histories small, and write them to files."""
     from palio.cli.sim_report import progress
+    from palio.sim.histories.stored import write
     from palio.sim.shrink import shrink_all
-    from palio.sim.stored import write
 
     by_architecture: dict[str, list[Case]] = {}
     for failure in report.failures:
@@ -143,8 +145,8 @@ def replay(file: Path, as_json: bool) -> None:
     """
     with _errors_in_a_line():
         from palio.cli import sim_report
+        from palio.sim.histories.stored import read
         from palio.sim.replay import replay as play
-        from palio.sim.stored import read
 
         story = play(read(file))
     (sim_report.tell_json if as_json else sim_report.tell)(story)

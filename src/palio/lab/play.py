@@ -13,7 +13,7 @@ from palio.node import ports
 from palio.node.node import NodeSettings
 from palio.node.ports import Deliver, Output
 from palio.routing.router import Role
-from palio.sim.trace import Entry, TracedCluster
+from palio.sim.engine.trace import TracedCluster, TraceEntry
 
 _KIND = "class"
 """The attribute that says of which class an event is."""
@@ -96,7 +96,7 @@ class Play(TracedCluster):
         self,
         scenario: Scenario,
         seed: int,
-        record: Callable[[Entry], object] | None = None,
+        record: Callable[[TraceEntry], object] | None = None,
         tally: Tally | None = None,
     ) -> None:
         """With a tally, and without anybody who records them, messages are only added up: that is much faster."""
@@ -130,7 +130,7 @@ class Play(TracedCluster):
             self.give(f"S@{one}", [ports.Connect(f"S@{other}", role)])
         self.settle(most=1 << 62)
 
-    def run(self) -> list[Entry]:
+    def run(self) -> list[TraceEntry]:
         """Play it to its end; all messages, unless somebody else records them."""
         self.settle(most=1 << 62)
         return self.trace

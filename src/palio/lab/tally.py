@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from statistics import fmean, pstdev
 
-from palio.sim.trace import Entry
+from palio.sim.engine.trace import TraceEntry
 
 METRICS = (
     "messages",
@@ -38,7 +38,7 @@ class Tally:
     """Adds up messages as they come.
 
     >>> tally = Tally(["a", "b"])
-    >>> tally.add(Entry("subscribe", 0, 0, "party", "a", "server", "b", 5, 8, 3))
+    >>> tally.add(TraceEntry("subscribe", 0, 0, "party", "a", "server", "b", 5, 8, 3))
     >>> tally.figures()["service_cost"], tally.sites()
     (3.0, {'a': 3, 'b': 3})
     """
@@ -49,7 +49,7 @@ class Tally:
         self._messages = 0
         self._cost = 0
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TraceEntry) -> None:
         """One more message."""
         if entry.service_id not in self._services:
             self.begin(entry.service_id, entry.type, entry.departure)

@@ -14,7 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from palio.errors import CallerError, brief
-from palio.sim.sites import SiteLink, Sites
+from palio.sim.engine.sites import SiteLink, Sites
 
 _WIDEST = 1_000_000
 _TRIES = 100

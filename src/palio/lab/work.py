@@ -21,7 +21,7 @@ from palio.lab.scenario import Scenario
 from palio.lab.study import Run, Setting
 from palio.lab.tally import METRICS, Tally
 from palio.lab.topology import Topology
-from palio.sim.trace import Entry
+from palio.sim.engine.trace import TraceEntry
 
 ROWS = 100_000
 """Messages of a trace that are written at once."""
@@ -125,7 +125,7 @@ def played(scenario: Scenario, seed: int, trace: TraceFile | None = None) -> Tal
     else:
         with trace:
 
-            def record(entry: Entry) -> None:
+            def record(entry: TraceEntry) -> None:
                 tally.add(entry)
                 trace.add(entry)
 
@@ -185,9 +185,9 @@ class TraceFile:
         self._run, self._path = number_of(name), path
         self._room = longest
         self._writer = pq.ParquetWriter(path, TRACE, compression="zstd")
-        self._entries: list[Entry] = []
+        self._entries: list[TraceEntry] = []
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: TraceEntry) -> None:
         """One more message."""
         if not self._room:
             self._give_up()

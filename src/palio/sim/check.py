@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 
 from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
-from palio.sim.generate import FAULTS
-from palio.sim.history import History
+from palio.sim.generators.networks import FAULTS
+from palio.sim.histories.history import History
 from palio.sim.run import Outcome, run
 from palio.sim.suites import USUAL, suite_of
 

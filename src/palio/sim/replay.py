@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from palio.node.ports import LinkDown, LinkRefused, LinkUp
-from palio.sim.cluster import Answer, Delivery, SequenceDelivery
-from palio.sim.history import History, Step
-from palio.sim.player import Player
+from palio.sim.engine.cluster import Answer, Delivery, SequenceDelivery
+from palio.sim.histories.history import History, Step
+from palio.sim.histories.player import Player
 from palio.sim.run import Outcome, run
 
 _Tables = dict[tuple[str, str], dict[str, None]]
@@ -37,7 +37,7 @@ class Story(NamedTuple):
 def replay(history: History) -> Story:
     """Play a history and tell it.
 
-    >>> from palio.sim.history import Step
+    >>> from palio.sim.histories.history import Step
     >>> steps = Step(0, "subscribe", "rome", "me", "x > 3"), Step(5, "publish", "rome", "you", "x = 4")
     >>> for scene in replay(History("ce", 0, ("rome",), steps)).scenes:
     ...     print(scene.time, scene.step, *scene.followed, sep=" | ")
@@ -103,7 +103,7 @@ def _words(step: Step) -> str:
             more = [f"is off by {step.time:+} and runs at {step.rate}%"]
         case "attach":
             more = ["and remembers what it has got"] if step.remembers else []
-        case "doom":
+        case "crash-at":
             more = ["at", *([f"number {step.nth} of"] if step.nth > 1 else []), str(step.effect)]
     return " ".join([str(step), *more])
 

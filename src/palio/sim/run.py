@@ -10,11 +10,11 @@ import msgspec
 
 from palio.model import Notification
 from palio.node.ports import LinkUp
-from palio.sim.history import History, Step
-from palio.sim.links_law import LinksLaw
-from palio.sim.oracle import Oracle
-from palio.sim.patterns_law import PatternsLaw
-from palio.sim.player import Player
+from palio.sim.histories.history import History, Step
+from palio.sim.histories.player import Player
+from palio.sim.invariants.links import LinkInvariants
+from palio.sim.invariants.oracle import Oracle
+from palio.sim.invariants.patterns import PatternInvariants
 
 Watch = Callable[[Player, Step], None]
 """Called after every step."""
@@ -39,13 +39,13 @@ class Outcome(NamedTuple):
 def run(history: History, watch: Watch | None = None) -> Outcome:
     """Play a history and judge it. What a node raises is a violation like any other.
 
-    >>> from palio.sim.generate import generate
+    >>> from palio.sim.generators.networks import generate
     >>> run(generate(1, "as", "none")).violations
     ()
     """
     player = Player(history)
-    oracle, law = Oracle(player), LinksLaw(player)
-    patterns = PatternsLaw(player, oracle)
+    oracle, law = Oracle(player), LinkInvariants(player)
+    patterns = PatternInvariants(player, oracle)
     violations: list[str] = []
     place = -1
     for place, step in enumerate(history.steps):  # noqa: B007 (it tells where the run has ended)

@@ -12,9 +12,9 @@ from palio.node.logs import LogSettings
 from palio.node.settings import Delegation
 from palio.routing.telling import TellingSettings
 from palio.sim.check import Case, Progress, workers
-from palio.sim.clock import RIGHT
-from palio.sim.history import History, Step
-from palio.sim.readers import KEEP
+from palio.sim.engine.clock import RIGHT
+from palio.sim.engine.readers import KEEP
+from palio.sim.histories.history import History, Step
 from palio.sim.run import run
 
 _MOST_RUNS = 2_000

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from palio.errors import CallerError, brief
 from palio.routing.architectures import ARCHITECTURES
-from palio.sim.durability_stories import DURABLE_FAULTS, generate_durability
-from palio.sim.fault_stories import FAULTY, generate_faults
-from palio.sim.generate import FAULTS, GRAPHS, generate
-from palio.sim.history import History
-from palio.sim.limits_stories import LIMITED, generate_limits
-from palio.sim.merging_stories import TELLING, generate_merging
-from palio.sim.pattern_stories import generate_patterns
+from palio.sim.generators.durability import DURABLE_FAULTS, generate_durability
+from palio.sim.generators.limits import LIMITED, generate_limits
+from palio.sim.generators.merging import TELLING, generate_merging
+from palio.sim.generators.networks import FAULTS, GRAPHS, generate
+from palio.sim.generators.node_faults import FAULTY, generate_faults
+from palio.sim.generators.patterns import generate_patterns
+from palio.sim.histories.history import History
 
 Generate = Callable[[int, str, str, int], History]
 """Makes a history of a seed, an architecture, a kind of faults and a number of operations."""

@@ -1,0 +1,1 @@
+"""The simulated machine: virtual time, clocks, network, disks, and the cluster that drives the nodes."""

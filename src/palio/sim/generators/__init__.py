@@ -1,0 +1,1 @@
+"""Random histories by seed, for each suite."""
