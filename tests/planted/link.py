@@ -61,16 +61,17 @@ def _acknowledged_before_it_came(right: _Right) -> _Right:
     return receive
 
 
-@BUGS.plant(Session, "receive", _SERVERS, ("weather", "all"))
+@BUGS.plant(Arrivals, "_append", TREES, ("weather", "all"))
 def _frame_taken_twice(right: _Right) -> _Right:
     """A frame of which the beginning is known already is taken as a whole."""
 
-    def receive(session: Session, frame: Data, now: int) -> Sequence[Message]:
-        is_known = frame.first < session.expected
-        found = right(session, frame, now)
-        return frame.messages if is_known else tuple(found)
+    def append(arrivals: Arrivals, peer: str, session: Session, frame: Data) -> None:
+        following = session.expected + arrivals.waiting(peer)
+        if frame.first < following < frame.first + len(frame.messages):
+            frame = msgspec.structs.replace(frame, first=following)
+        right(arrivals, peer, session, frame)
 
-    return receive
+    return append
 
 
 @BUGS.plant(Session, "frames", _SERVERS, ("weather", "all"))
