@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from palio.server.reports import INTERVAL_SECONDS, LONGEST_SECONDS, MOST_SAID, Reports
+from palio.server.reports import INTERVAL_SECONDS, LONGEST_SECONDS, MOST_SAID, REPEAT_SECONDS, RepeatedFailures, Reports
 
 
 class Log:
@@ -15,6 +15,8 @@ class Log:
 
     def warning(self, event: str, **fields: Any) -> None:
         self.lines.append((event, fields))
+
+    info = warning
 
 
 def test_the_first_ones_are_logged_and_the_others_counted() -> None:
@@ -52,3 +54,20 @@ def test_a_flood_makes_fewer_and_fewer_lines_and_a_quiet_time_ends_that() -> Non
         log.lines.clear()
         reports.warn("connection-closed", reason="again")
         assert log.lines == [("connection-closed", {"reason": "again"})]
+
+
+def test_the_same_failure_is_logged_once_a_minute() -> None:
+    """A peer that is away for a day cost a line for each attempt, every five seconds."""
+    log, now = Log(), [0.0]
+    failures = RepeatedFailures(log, lambda: now[0])  # type: ignore[arg-type]
+    for _ in range(13):
+        failures.note("peer-not-connected", "rome", "refused", retry_seconds=5.0)
+        now[0] += REPEAT_SECONDS / 12
+    fields = {"peer": "rome", "reason": "refused", "retry_seconds": 5.0}
+    assert log.lines == [("peer-not-connected", fields), ("peer-not-connected", {**fields, "attempts": 12})]
+    failures.note("peer-not-connected", "rome", "no route", retry_seconds=5.0)
+    failures.note("peer-not-connected", "bari", "refused", retry_seconds=5.0)
+    assert [fields["reason"] for _, fields in log.lines[2:]] == ["no route", "refused"]
+    failures.forget("bari")
+    failures.note("peer-not-connected", "bari", "refused", retry_seconds=5.0)
+    assert len(log.lines) == 5

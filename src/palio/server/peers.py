@@ -20,6 +20,7 @@ from palio.server.config import Peer
 from palio.server.connection import Connection
 from palio.server.encryption import failure, outgoing_encryption
 from palio.server.errors import Code, RefusedError
+from palio.server.reports import RepeatedFailures
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
@@ -136,8 +137,8 @@ class Peers:
         """The limits of peers of version 1 that this server has dialed."""
         self._absent: dict[str, float] = {}
         """Since when neighbours are disconnected."""
-        self._said: dict[str, str] = {}
-        """The last logged reasons for failed attempts to connect."""
+        self._failures = RepeatedFailures(self._log, server.loop.time)
+        """Failed attempts to connect."""
         self._contests: set[asyncio.Task[None]] = set()
         """Pending decisions between two connections of the same name."""
         self._met: dict[str, None] = {}
@@ -210,8 +211,9 @@ class Peers:
     def _drop(self, name: str) -> None:
         """End the link to a peer, and close the connection after the peer has had time to receive the reason."""
         del self.known[name]
-        for notes in (self._retries, self.reasons, self._refusals, self._up_since, self._said, self._limits):
+        for notes in (self._retries, self.reasons, self._refusals, self._up_since, self._limits):
             notes.pop(name, None)
+        self._failures.forget(name)
         self._stop_dialing(
             name, _PARTING_SECONDS, f"{self._server.config.server} has removed {name} from its neighbours"
         )
@@ -274,9 +276,7 @@ class Peers:
             delay = next_delay(delay, self._server.loop.time() - began)
             pause = delay * _random.uniform(0.5, 1.0)
             self.note(peer.name, reason)
-            say = self._log.warning if reason != self._said.get(peer.name) else self._log.info
-            self._said[peer.name] = reason
-            say("peer-not-connected", peer=peer.name, reason=reason, retry_seconds=round(pause, 2))
+            self._failures.note("peer-not-connected", peer.name, reason, retry_seconds=round(pause, 2))
             await asyncio.sleep(pause)
 
     async def _connect(self, peer: Peer) -> str:

@@ -9,6 +9,8 @@ import structlog
 
 MOST_SAID = 10
 """Lines about events of one kind in one interval; the others are counted in one line when the interval ends."""
+REPEAT_SECONDS = 60.0
+"""Between two lines about the same failure of the same peer."""
 INTERVAL_SECONDS, LONGEST_SECONDS = 5.0, 80.0
 """The length of an interval. It doubles while there are too many events in each, and begins again after a quiet one."""
 _PLURALS = {
@@ -86,3 +88,31 @@ class Reports:
         if interval.more:
             getattr(self._log, level)(_PLURALS[event], more=interval.more)
         interval.begin(now)
+
+
+class RepeatedFailures:
+    """Logs why something fails again and again: a new reason at once, the same one once a minute with a count."""
+
+    def __init__(self, log: structlog.stdlib.BoundLogger, clock: Callable[[], float]) -> None:
+        self._log = log
+        self._clock = clock
+        self._known: dict[str, tuple[str, float]] = {}
+        """By name: the reason that was logged last, and when."""
+        self._more: dict[str, int] = {}
+        """By name: the failures since then."""
+
+    def note(self, event: str, name: str, reason: str, **fields: Any) -> None:
+        """Something of a name has failed."""
+        now, (known, logged) = self._clock(), self._known.get(name, ("", 0.0))
+        if reason == known and now < logged + REPEAT_SECONDS:
+            self._more[name] = self._more.get(name, 0) + 1
+            return
+        self._known[name] = reason, now
+        more = self._more.pop(name, 0)
+        say = self._log.info if reason == known else self._log.warning
+        say(event, peer=name, reason=reason, **fields, **({"attempts": more + 1} if more else {}))
+
+    def forget(self, name: str) -> None:
+        """Nothing more is tried for a name."""
+        self._known.pop(name, None)
+        self._more.pop(name, None)
