@@ -13,7 +13,9 @@ from palio.node.logs import LogSettings
 from palio.node.party_log import Keep
 from palio.node.ports import LeaseEnded, Output, Position, Request, TellLeaseEnded
 from tests.node.durable import Durable, of_kind
+from tests.node.neighbours import BUDGET, LARGEST
 from tests.node.test_logs import publications, small
+from tests.routing.test_preparation import hostile
 
 DAY = 86_400_000_000
 LEASE = 7 * DAY
@@ -153,3 +155,46 @@ def test_what_is_remembered_fits_its_shape() -> None:
     durable.die(START + LEASE + DAY)
     assert durable.node.quarantined == []
     assert durable.node.reading.leases._ended == {"eva": EndedLease(identity, 1, 2, START + LEASE)}
+
+
+def holding_much(count: int = 120) -> tuple[Durable, int]:
+    """The lease of an absent party is about to end, and its filters are hard to compare."""
+    made = Durable(log=small(keep=KEEP))
+    made.node.allowance.budget = 10**9
+    made.handle([attach(1)], START)
+    for number, each in enumerate(hostile(count)):
+        made.handle([Request("eva", number, ports.Subscribe(each))], START)
+    made.handle([ports.Detach("eva", 1)], START)
+    made.node.allowance.budget, made.node.allowance.most = BUDGET, 0
+    return made, START + LEASE
+
+
+def test_the_end_of_a_lease_takes_several_turns_if_it_needs_many_comparisons() -> None:
+    durable, end = holding_much()
+    said, turns = durable.handle([], end), 1
+    while durable.node.lease_endings:
+        assert of_kind(said, LeaseEnded) == []
+        assert durable.node.deadline == end, "there is more to do at once"
+        said, turns = durable.handle([], end), turns + 1
+    (ended,) = of_kind(said, LeaseEnded)
+    assert (ended.party, ended.filters) == ("eva", 120)
+    assert turns > 2
+    assert durable.node.allowance.most < BUDGET + LARGEST
+    assert durable.node.router.count_filters("eva") == 0
+    assert "eva" not in durable.node.logs
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_party_that_attaches_while_its_lease_ends_finds_nothing(dies: bool) -> None:
+    durable, end = holding_much()
+    while durable.node.router.count_filters("eva") == 120:
+        durable.handle([], end)
+    assert durable.node.router.count_filters("eva") > 0
+    assert durable.node.lease_endings
+    if dies:
+        durable.die(end)
+        wake(durable, end + 1)
+    said = durable.handle([attach(2)], end + 2)
+    assert len(of_kind(said, TellLeaseEnded)) == 1
+    assert durable.node.router.count_filters("eva") == 0
+    assert not durable.node.lease_endings

@@ -25,6 +25,7 @@ from palio.node.hybrid import date_of
 from palio.node.journal import Journal, Record
 from palio.node.keeping import Keeping, Kept
 from palio.node.keys import Keys
+from palio.node.lease_endings import LeaseEndings
 from palio.node.logs import Logs
 from palio.node.monitors import Monitors
 from palio.node.neighbours import Neighbours
@@ -121,6 +122,7 @@ class Node:
         self.hearing = Hearing(self, self._keeping)
         self.arrivals = Arrivals(self, self.allowance)
         self.departures = Departures(self, self.allowance, journal)
+        self.lease_endings = LeaseEndings(self, self.allowance)
         self.seen = Seen(settings.server)
         self.spreading = Spreading(self)
         self.holding = Holding()
@@ -171,8 +173,8 @@ class Node:
         """Do what is due, and say what goes out because of all inputs of a turn."""
         self.happened(self.links.wake(now))
         for party in self.reading.leases.overdue(now):
-            self._has_news = self._is_pressing = True
-            self.requests.end_lease(party, now)
+            self.lease_endings.begin(party)
+        self.lease_endings.work(now)
         self.departures.work()
         due = self.monitors.deadline
         if due is not None and due <= now:
@@ -199,7 +201,7 @@ class Node:
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
-        if self.arrivals or self.departures:
+        if self.arrivals or self.departures or self.lease_endings:
             return self._now  # there is more to do than one turn permits
         deadline = self.links.deadline
         for other in (due, self.telling.deadline, self.neighbours.deadline, self.reading.leases.deadline):
@@ -311,6 +313,7 @@ class Node:
     def _take_party_or_link(self, given: Input) -> None:
         match given:
             case ports.Attach(party, keep):
+                self.lease_endings.finish(party, self._now)
                 self.outlooks.repeat(party)
                 if keep is not None and self._keeping is not None:
                     self.reading.attach(given, keep, self._now)

@@ -178,10 +178,9 @@ class Requests:
         node.reading.leases.forget(party)
         node.router.board.log(party, is_logged=False)
 
-    def end_lease(self, party: str, now: int) -> None:
-        """A durable party has stayed away for too long: all that it holds ends with its log."""
+    def end_lease(self, party: str, held: int, now: int) -> None:
+        """A durable party has stayed away for too long: its log ends, and what is left of the filters that it held."""
         log = self._node.logs.of(party)
-        held = len(self._node.router.profile(party).filters) + self._node.monitors.count(party)
         self._leave(party)
         self._node.reading.leases.end(log, held, now)
 
