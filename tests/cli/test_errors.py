@@ -6,10 +6,12 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import click
 import pytest
@@ -178,6 +180,13 @@ def test_all_commands_that_connect_take_certificates() -> None:
             assert {"--ca", "--cert", "--cert-key", "--token"} <= options, words
 
 
+def _answer_without_tls(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.recv(1000)
+        connection.sendall(b"hello\n")
+
+
 def test_certificates_that_cannot_be_used(encrypted: Served, folder: Path) -> None:
     def told(*arguments: str, code: int = 2) -> str:
         done = invoke(encrypted, "pub", *arguments, "x = 1")
@@ -191,6 +200,10 @@ def test_certificates_that_cannot_be_used(encrypted: Served, folder: Path) -> No
     assert re.search("cannot be trusted: .*; name the authority of its certificate with --ca$", told(code=1).strip())
     plain = invoke(encrypted, "pub", "--server", encrypted.url.replace("palios", "palio"), "x = 1")
     assert "this port speaks TLS; connect with palios://" in plain.stderr
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        Thread(target=_answer_without_tls, args=[silent]).start()
+        done = invoke(encrypted, "pub", "--server", f"palios://127.0.0.1:{silent.getsockname()[1]}", "x = 1")
+    assert re.search("does not speak TLS; try palio://[0-9.:]+$", done.stderr.strip())
     refused = invoke(encrypted, "pub", "--server", "palio://127.0.0.1:1", *files(folder), "x = 1")
     assert "palios:// is" in refused.stderr
 

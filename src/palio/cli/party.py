@@ -133,7 +133,8 @@ def connected(party: Party, **options: Any) -> Iterator[SyncClient]:
     except CannotConnectError as error:
         advice = "" if error.code else "; start one with 'palio serve', or say with --server where one is"
         if isinstance(error.__cause__, ssl.SSLError):
-            advice = "; name the authority of its certificate with --ca"
+            is_untrusted = isinstance(error.__cause__, ssl.SSLCertVerificationError)
+            advice = "; name the authority of its certificate with --ca" if is_untrusted else ""
         raise click.ClickException(f"{error}{_ADVICE.get(error.code, advice)}") from error
     except PalioError as error:
         raise click.ClickException(in_a_line(error) + _ADVICE.get(getattr(error, "code", ""), "")) from error
