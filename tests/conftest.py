@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 
-_COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
+_COMMON: dict[str, Any] = {
+    "deadline": None,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much],
+}
 
 settings.register_profile("default", max_examples=200, **_COMMON)
 settings.register_profile("ci", max_examples=200, derandomize=True, **_COMMON)

@@ -122,7 +122,8 @@ class Raw:
     async def is_served(self) -> bool:
         """Whether the server answers."""
         self.send(control.encode(control.Ping(77)))
-        return (await self.until(control.Pong)).number == 77
+        pong: control.Pong = await self.until(control.Pong)
+        return pong.number == 77
 
     async def close(self) -> None:
         self.opened.discard(self)

@@ -84,8 +84,14 @@ class FaultyDisk(Disk):
             self._end()
         content = self.read(name)
         super().remove(name)
-        if content is not None:
-            self._note(name, lambda: None if self.exists(name) else (self.folder / name).write_bytes(content) and None)
+        if content is None:
+            return
+
+        def undo() -> None:
+            if not self.exists(name):
+                (self.folder / name).write_bytes(content)
+
+        self._note(name, undo)
 
     def make_folder(self, name: str) -> None:
         if self._step():

@@ -13,12 +13,13 @@ from palio.codec.control import Hello, Welcome
 from palio.model import Filter, Pattern
 from palio.server.server import Server
 
-QUICK = {"reconnect_time_wait": 0.005, "reconnect_time_max": 0.05, "max_attempts": 1000}
+QUICK: dict[str, Any] = {"reconnect_time_wait": 0.005, "reconnect_time_max": 0.05, "max_attempts": 1000}
 
 
 def client_of(server: Server, **options: Any) -> Client:
     """A client that is quick to connect again."""
-    return connect(f"palio://127.0.0.1:{server.port}", **{**QUICK, **options})
+    made: Client = connect(f"palio://127.0.0.1:{server.port}", **{**QUICK, **options})
+    return made
 
 
 def held(server: Server, party: str) -> set[Filter]:

@@ -46,8 +46,8 @@ _new_capsule = ctypes.pythonapi.PyCapsule_New
 _new_capsule.restype = ctypes.py_object
 _new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 
-NO_SCHEMA_RELEASE = ctypes.cast(None, RELEASE_SCHEMA)
-NO_ARRAY_RELEASE = ctypes.cast(None, RELEASE_ARRAY)
+NO_SCHEMA_RELEASE = RELEASE_SCHEMA()
+NO_ARRAY_RELEASE = RELEASE_ARRAY()
 
 
 class Node:
@@ -61,6 +61,8 @@ class Node:
         ]
         pointers = [None if data is None else ctypes.addressof(data) for data in self._kept]
         self.buffers = (ctypes.c_void_p * max(len(pointers), 1))(*pointers)
+        self.schema: CSchema
+        self.array: CArray
         self.schema_children = self._pointers(CSchema, [child.schema for child in self.children])
         self.array_children = self._pointers(CArray, [child.array for child in self.children])
         self._release_schema = RELEASE_SCHEMA(self._schema_released)

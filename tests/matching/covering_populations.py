@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -32,7 +33,8 @@ def families(draw: st.DrawFn, kind: type, most: int = 8) -> list[Filter] | list[
     elements: list[list[Constraint]] = []
     for _ in range(draw(st.integers(2, most))):
         chosen = draw(st.lists(st.sampled_from(pool), max_size=4))
-        if elements and draw(st.booleans()):
+        extends: Any = draw(st.booleans())
+        if elements and extends:
             chosen += draw(st.sampled_from(elements))
         elements.append(chosen)
     return [kind(each) for each in elements]
@@ -77,7 +79,7 @@ def _anything(rng: random.Random) -> list[Constraint]:
     for name in rng.sample(NAMES, rng.randint(1, 2)):
         for _ in range(rng.randint(1, 2)):
             operator = rng.choice(("=", "!=", "<", ">=", "any"))
-            value = rng.choice((*INTEGERS, *FLOATS, *WORDS, b"a", b"a\0", DAY))
+            value: Any = rng.choice((*INTEGERS, *FLOATS, *WORDS, b"a", b"a\0", DAY))
             if operator == "any":
                 found.append(Constraint(name, "any", type=rng.choice((None, "string", "number", "integer"))))
             elif isinstance(value, str):

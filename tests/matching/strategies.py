@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -170,7 +171,8 @@ FILTERS = st.one_of(FEW, st.lists(constraints(["x"]), min_size=1, max_size=2), O
 def filter_lists(draw: st.DrawFn, most: int = 16) -> list[Filter]:
     """Filters some of which share constraints, or are the same."""
     filters = draw(st.lists(FILTERS, max_size=most))
-    if filters and draw(st.booleans()):
+    shares: Any = draw(st.booleans())
+    if filters and shares:
         pool = [constraint for filter in filters for constraint in filter]
         if pool:
             filters += draw(st.lists(st.lists(st.sampled_from(pool), max_size=6).map(Filter), max_size=4))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -61,9 +62,9 @@ def body_batch(events: Sequence[Notification | None], type: pa.DataType | None =
     return pa.record_batch({"x": decoy, "body": pa.array(bodies, type or pa.binary())})
 
 
-def pairs_of(matches: object) -> Pairs:
+def pairs_of(matches: Any) -> Pairs:
     """Rows and ids of a result as Python numbers, after checking that they are sorted and of equal number."""
-    rows, ids, *_ = matches  # type: ignore[misc]
+    rows, ids, *_ = matches
     pairs = list(zip(list(rows), list(ids), strict=True))
     assert pairs == sorted(set(pairs)), "pairs are not sorted, or not unique"
     return pairs

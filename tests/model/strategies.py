@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import strategies as st
@@ -87,7 +88,7 @@ def numeric_constraints(name: str = "x") -> st.SearchStrategy[Constraint]:
 def ordered_constraints(name: str = "x") -> st.SearchStrategy[Constraint]:
     """Constraints of every type but string, bare and typed ``any`` and ``absent`` among them."""
 
-    def of(literals: list[Value]) -> st.SearchStrategy[Constraint]:
+    def of(literals: Sequence[Value]) -> st.SearchStrategy[Constraint]:
         return st.builds(Constraint, st.just(name), st.sampled_from(ORDER), st.sampled_from(literals))
 
     presence = [

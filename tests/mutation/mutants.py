@@ -88,13 +88,14 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], object]]]:
         node.op = ast.Or() if isinstance(before_op, ast.And) else ast.And()
         yield "and becomes or, or or and", lambda: setattr(node, "op", before_op)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        before_unary = node.op
+        before_unary, before_operand = node.op, node.operand
         node.op = ast.UAdd()
-        node.operand = ast.Call(ast.Name("bool", ast.Load()), [node.operand], [])
-        yield (
-            "not is left out",
-            lambda: (setattr(node, "op", before_unary), setattr(node, "operand", node.operand.args[0])),
-        )
+        node.operand = ast.Call(ast.Name("bool", ast.Load()), [before_operand], [])
+
+        def undo() -> None:
+            node.op, node.operand = before_unary, before_operand
+
+        yield "not is left out", undo
     elif isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _ARITHMETIC:
         before_arithmetic = node.op
         node.op = _ARITHMETIC[type(before_arithmetic)]()
@@ -102,7 +103,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[], object]]]:
             f"{type(before_arithmetic).__name__} becomes {type(node.op).__name__}",
             lambda: setattr(node, "op", before_arithmetic),
         )
-    elif isinstance(node, ast.Constant) and type(node.value) in (int, bool):
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
         value = node.value
         node.value = (not value) if isinstance(value, bool) else value + 1
         yield f"{value} becomes {node.value}", lambda: setattr(node, "value", value)

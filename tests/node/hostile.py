@@ -23,7 +23,7 @@ _TEXTS = ("x any", "x > 3", "x = 1", "y any", "x > 3 and y any", "y any and x > 
 FILTERS = (Filter(), *map(Filter.parse, _TEXTS))
 OFFERS = tuple(map(Advertisement.parse, ("x any", "x > 3", "x any and y any", "y any", "x = 1")))
 PATTERNS = tuple(map(Pattern.parse, ("x = 1 then x = 2", "x any then y any then x = 1", "x any", "y any then y any")))
-CONTENTS = ({"x": 1}, {"x": 5}, {"x": 2}, {"y": 1}, {"x": 7, "y": 2}, {"s": "ab"}, {})
+CONTENTS: tuple[dict[str, int | str], ...] = ({"x": 1}, {"x": 5}, {"x": 2}, {"y": 1}, {"x": 7, "y": 2}, {"s": "ab"}, {})
 _FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 _NUMBERS = (2**31, 2**32, 2**62, 2**63 - 1, -(2**63), -1)
 _LIMITS = (to_wire(PROTOCOL_LIMITS), (), to_wire(VERSION_1_LIMITS), (3,) * 9, (0,) * 9, (-5,))

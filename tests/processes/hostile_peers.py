@@ -13,7 +13,7 @@ from palio.link.frames import Accept, Close, Closed, Data, Frame, Known, Open, P
 from palio.model import Advertisement, Filter
 from palio.routing import messages
 from palio.routing.messages import Message, Stamp
-from palio.server.peers import agent_of
+from palio.server.agents import agent_of
 from tests.processes.hostile_attack import Connection, Scene, Target
 from tests.processes.hostile_fleet import STRANGERS, liar_of
 

@@ -29,12 +29,12 @@ class Kind(NamedTuple):
     name: str
     has_cursor: bool
     """Whether it keeps its cursor with its results, and comes back with it: then nothing comes twice to it, ever."""
-    count: int = 0
+    most: int = 0
     """Deliveries that may wait for it, if they are fewer than usual."""
 
     @property
     def is_bounded(self) -> bool:
-        return self.count > 0
+        return self.most > 0
 
 
 KINDS = {

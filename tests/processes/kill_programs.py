@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from palio import connect
 from palio.client import (
@@ -46,7 +47,7 @@ _PADDING = "x" * 2_000
 
 
 @asynccontextmanager
-async def _connected(url: str, **options: object) -> AsyncIterator[Client]:
+async def _connected(url: str, **options: Any) -> AsyncIterator[Client]:
     """A client with a connection; its server may be dead just now. If the campaign is gone, nobody needs it."""
     campaign = os.getppid()
     while os.getppid() == campaign:
@@ -160,7 +161,7 @@ class DurableParty:
 
     async def run(self) -> None:
         ended = await _asked_to_end()
-        durable = Durable(count=self._kind.count, after=self._after, on_gap=self._missed, window=64)
+        durable = Durable(count=self._kind.most, after=self._after, on_gap=self._missed, window=64)
         async with _connected(self._url, name=self._name, durable=durable) as client:
             stream = await client.subscribe(self._wanted, wait=not self._has_spread)
             if not self._has_spread:
@@ -173,7 +174,7 @@ class DurableParty:
             if client.unwanted:
                 self._book.write(Trouble(f"{client.unwanted} came that it had not subscribed to"))
 
-    async def _process(self, stream: Subscription) -> None:
+    async def _process(self, stream: Subscription[Any]) -> None:
         async for delivery in stream:
             assert isinstance(delivery, Delivery)
             self._die_sometimes(0.3)

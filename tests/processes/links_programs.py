@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
+from typing import Any
 
 from palio import connect
 from palio.client import Client, Delivery, Durable, ServiceError
@@ -39,7 +40,7 @@ class Program:
         self.name, self.server = name, server
         self.write = write
         self._url = url
-        self._options = {**PATIENT, "max_attempts": _ATTEMPTS, **options}
+        self._options: dict[str, Any] = {**PATIENT, "max_attempts": _ATTEMPTS, **options}
         self._task: asyncio.Task[None] | None = None
         self.client: Client | None = None
         """None while there is no connection that was ever made."""

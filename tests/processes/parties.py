@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -102,7 +103,10 @@ class Party:
             _, line = await loop.create_connection(lambda: Line(self.name, self._received), "127.0.0.1", port)
             line.lost.add_done_callback(lambda _: self._lost())
             self._line = line
-            await asyncio.wait([self._welcome, line.lost], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(
+                [asyncio.ensure_future(each) for each in (self._welcome, line.lost)],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
         if not self._welcome.done():
             raise LostError(line.lost.result())
 
@@ -187,7 +191,8 @@ class Party:
         self._send(control.encode(made(self._number)))
         waiting = self._waiting[self._number] = asyncio.get_running_loop().create_future()
         async with asyncio.timeout(PATIENCE):
-            return await waiting
+            answer: Answer | dict[str, object] = await waiting
+            return answer
 
     def publish(self, life: int, notifications: Sequence[Notification]) -> None:
         """Publish all of them with one write."""
@@ -204,11 +209,12 @@ class Party:
         """Wait until all that it published is accepted, or it has lost its connection."""
         await until(lambda: not self._under_way, PATIENCE)
 
-    async def links(self) -> object:
+    async def links(self) -> list[str]:
         """The neighbours of its server."""
         status = await self._request(lambda number: Query(number, "status"))
         assert isinstance(status, dict)
-        return [each["name"] for each in status["links"] if each["state"] == "up"]
+        links: Any = status["links"]
+        return [each["name"] for each in links if each["state"] == "up"]
 
     async def catch_up(self) -> None:
         """Wait until all has come that the server has written."""
@@ -239,9 +245,9 @@ class ClientParty:
         self.name, self.server = name, server
         self._facts = facts
         facts.enter(name, server)
-        self.client: Client = connect(f"palio://127.0.0.1:{port}", name=name, **QUICK)  # type: ignore[arg-type]
+        self.client: Client = connect(f"palio://127.0.0.1:{port}", name=name, **QUICK)
         self._wanted: Filter | None = None
-        self._stream: Subscription | None = None
+        self._stream: Subscription[Notification] | None = None
         self._reading: asyncio.Task[None] | None = None
 
     async def change(self, wanted: Filter) -> None:
@@ -263,7 +269,7 @@ class ClientParty:
         self._facts.done(self.name, "unsubscribe", self._wanted, has_spread=False)
         self._stream = self._wanted = None
 
-    async def _read(self, stream: Subscription) -> None:
+    async def _read(self, stream: Subscription[Notification]) -> None:
         async for notification in stream:
             assert isinstance(notification, Notification)
             self._facts.delivered(self.name, notification)

@@ -25,7 +25,7 @@ def shrink(most: int) -> None:
                 used += each.stat().st_size
         return SimpleNamespace(f_bavail=max(0, most - used), f_frsize=1)
 
-    os.statvfs = statvfs
+    os.statvfs = statvfs  # type: ignore[assignment]
 
 
 if __name__ == "__main__":

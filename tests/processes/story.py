@@ -63,7 +63,7 @@ class Story:
         self._watchers = [Party(self.facts, f"watcher-{i}", servers[i % len(servers)]) for i in range(2 * len(servers))]
         self._clients = [ClientParty(self.facts, f"client-{name}", name, fleet.doors[name].port) for name in servers]
         self.lines = [*self._parties, *self._resting.values(), *self._lanes.values(), *self._watchers]
-        names = [each.name for each in (*self.lines, *self._clients)]
+        names = [*(each.name for each in self.lines), *(each.name for each in self._clients)]
         self._numbered = {name: Numbered(place) for place, name in enumerate(names)}
         self._rests = 0
         self._epochs = 0
@@ -132,7 +132,7 @@ class Story:
         await until(
             lambda: all(each.received >= before[name] + count for name, each in self._resting.items()), PATIENCE
         )
-        await asyncio.gather(*(each.catch_up() for each in (*self.lines, *self._clients)))
+        await asyncio.gather(*(each.catch_up() for each in self.lines), *(each.catch_up() for each in self._clients))
         problems = [*self.facts.rest(), *self._fleet.faults()]
         self.counts["rests"] += 1
         assert not problems, "\n".join(problems[:20])
@@ -271,7 +271,8 @@ class Story:
         await until(lambda: not any(each.is_connected for each in back))
         await asyncio.gather(*(self._connect(each) for each in back))
         await asyncio.gather(
-            *(each.say_again() for each in (*back, *(each for each in self._clients if each.server in victims)))
+            *(each.say_again() for each in back),
+            *(each.say_again() for each in self._clients if each.server in victims),
         )
         await self._links_are_up()
         await self._watch_anew()

@@ -36,7 +36,7 @@ def small_tasks() -> None:
 def small_grid() -> None:
     """Let the studies be small."""
     small_tasks()
-    siena.experiments = lambda *, quick: GRID  # type: ignore[assignment]
+    siena.experiments = lambda *, quick: GRID
 
 
 def unfinished(folder: Path) -> list[Path]:

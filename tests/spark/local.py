@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkFiles
 
 from palio import Notification
 from palio.matching import LinearScan
 from palio.model.filter import Filter
 from palio.model.limits import DEFAULT_LIMITS, Limits
 from palio.spark.parsing import Reading, read_parts
-from palio.spark.shipping import Assembly, Shipment, SparkFiles
+from palio.spark.shipping import Assembly, Shipment
 
 Id = int | str
 
@@ -51,4 +52,4 @@ def expected_ids(filters: Sequence[tuple[Id, str]], events: Iterable[Notificatio
     for id, text in filters:
         for filter in Filter.parse_union(text):
             owners[scan.add(filter)] = id
-    return [sorted({owners[found] for found in scan.match(event)}) for event in events]  # type: ignore[type-var]
+    return [sorted({owners[found] for found in scan.match(event)}) for event in events]

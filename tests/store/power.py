@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import apsw
@@ -96,7 +96,7 @@ def recording() -> Iterator[list[Operation]]:
         "write_at": noted(files.write_at, lambda file, data, offset: ("write", _name_of(file), offset, data)),
     }
     try:
-        with patch.multiple(files, **replaced):
+        with patch.multiple(files, **cast("dict[str, Any]", replaced)):
             yield journal
     finally:
         recorder.unregister()
