@@ -777,20 +777,3 @@ def test_a_stamp_that_is_given_again_loses_messages() -> None:
     pair, got = lives_of_milan(Pair(), is_stamp_new=False)
     assert got == [Spread(13), Spread(14)], "rome takes the others for messages that it knows"
     assert pair.rome.changes() == [], "and nobody notices"
-
-
-def test_roles_that_contradict_each_other_are_refused() -> None:
-    """The configurations of two servers each say that the other one is the master."""
-    pair = Pair()
-    pair.milan.links.connect("rome", Wish("master"), 0)
-    pair.rome.links.connect("milan", Wish("master"), 0)
-    pair.run()
-    assert pair.is_linked() == (False, False)
-    assert pair.rome.links.status("milan").reason == (
-        "milan wants rome as its master, and rome asks to be its client; "
-        "correct the role in one of the two configurations"
-    )
-    pair.rome.links.disconnect("milan", pair.now, bars=False)
-    pair.rome.links.connect("milan", Wish("client"), pair.now)
-    pair.run()
-    assert pair.is_linked() == (True, True)

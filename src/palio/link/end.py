@@ -206,11 +206,6 @@ class End:
                 f"the operator of {self.server} has removed the link to {self.peer}; "
                 f"`palio net link add {self.peer}` at {self.server} allows it again"
             )
-        if self.wish is not None and self.wish.role != role:
-            return (
-                f"{self.server} wants {self.peer} as its {self.wish.role}, and {self.peer} asks to be its {role}; "
-                "correct the role in one of the two configurations"
-            )
         return self._host.refusal(self.peer, role, frame.architecture, frame.members)
 
     def _classify_accept(self, frame: Accept) -> tuple[Event, str]:
