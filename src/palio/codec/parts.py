@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,7 @@ DEPTH = 8
 
 Document = Notification | Constraint | Filter | Advertisement | Pattern | Envelope
 T = TypeVar("T", bound=Document)
+R = TypeVar("R")
 
 
 def check_class(cls: object, known: Container[object]) -> None:
@@ -58,6 +59,15 @@ def check_version(version: object) -> None:
     """Refuse a document of a version that this release does not know."""
     if type(version) is not int or version != VERSION:
         raise DecodeError(f"version {brief(version)} is not known here; this release reads version {VERSION}")
+
+
+def finished(steps: Generator[object, None, R]) -> R:
+    """The result of work that is done in steps, when all are made."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast("R", done.value)
 
 
 def place(path: str, name: str) -> str:

@@ -11,7 +11,7 @@ itself and comes to the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from palio.model.advertisement import Advertisement
@@ -39,6 +39,11 @@ def cost_of(element: Element) -> int:
     if isinstance(element, Pattern):
         return sum(map(cost_of, element.filters))
     return 1 + len(element.constraints) // _SMALL
+
+
+def cost_of_listing(found: Collection[object]) -> int:
+    """What it costs to find so many candidates in an index."""
+    return 1 + len(found) // _ENUMERATED
 
 
 class Family(Generic[T]):
@@ -92,13 +97,15 @@ class Relatives(Generic[T]):
 class Preparation:
     """All comparisons that are made ahead of one operation, in whatever orders it will change."""
 
-    __slots__ = ("_items", "_logs", "_relatives", "answers")
+    __slots__ = ("_items", "_logs", "_relatives", "answers", "findings")
 
     def __init__(self) -> None:
         self.answers: dict[Hashable, bool] = {}
         """Answers to other questions that the operation will ask. Whoever asks chooses the key, so that an answer that
         is out of date is not found.
         """
+        self.findings: dict[Hashable, Any] = {}
+        """The results of other searches. Whoever uses one checks that it still holds."""
         self._items: dict[tuple[object, Element], object] = {}
         """By order: what will stand for an element there."""
         self._logs: dict[object, list[object]] = {}
@@ -198,3 +205,7 @@ class Preparations:
     def answer(self, question: Hashable) -> bool | None:
         """The answer to a question that was found ahead, if there is one."""
         return None if self._current is None else self._current.answers.get(question)
+
+    def finding(self, key: Hashable) -> Any:
+        """The result of a search that was made ahead, if there is one."""
+        return None if self._current is None else self._current.findings.get(key)

@@ -72,6 +72,8 @@ class Requests:
                 yield from router.prepare_advertisements(preparation, party, [advertisement])
             case ports.Unadvertise(advertisement):
                 yield from router.prepare_advertisements(preparation, party, [], [advertisement])
+            case ports.Watch(subject):
+                yield from self._node.outlooks.prepare(preparation, subject)
             case ports.Leave():
                 for each in self._undoing(party):
                     part = router.preparations.open()
@@ -103,8 +105,10 @@ class Requests:
                 admission.check_constraints(subject, self._limits)
                 yield ENTERING * cost_of(subject)
         for each in wanted:
+            for filter in (each,) if isinstance(each, Filter) else each.filters:
+                filter.canonical()
+                yield ENTERING * cost_of(filter)
             admission.check_wanted(_plain(each), self._limits)
-            yield ENTERING * cost_of(each)
 
     def _check_room(self, party: str, operation: ports.Operation) -> None:
         """Refuse more than a party may hold; the comparisons for that were made before."""
