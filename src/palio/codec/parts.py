@@ -84,8 +84,11 @@ def placed(path: str) -> Iterator[None]:
     try:
         yield
     except CallerError as error:
-        problem = error.problem if isinstance(error, TextSyntaxError) else str(error)
-        raise DecodeError(problem, path) from error
+        raise _at(path, error) from error
+
+
+def _at(path: str, error: CallerError) -> DecodeError:
+    return DecodeError(error.problem if isinstance(error, TextSyntaxError) else str(error), path)
 
 
 def constraint_of(row: tuple[Any, Any, Any, Any], limits: Limits, path: str) -> Constraint:
@@ -96,8 +99,10 @@ def constraint_of(row: tuple[Any, Any, Any, Any], limits: Limits, path: str) -> 
             raise DecodeError("expected a string", f"{path}.{what}")
     check_size(name, "name_bytes", limits, f"{path}.name")
     check_size(value, "literal_bytes", limits, f"{path}.value")
-    with placed(path):
+    try:
         return Constraint(name, operator, value, type)
+    except CallerError as error:
+        raise _at(path, error) from error
 
 
 def constraints_of(
@@ -163,10 +168,16 @@ def instant(time: datetime, path: str) -> datetime:
     return checked
 
 
+_MOST_BYTES = 4
+"""Bytes of one character in UTF-8, at most."""
+
+
 def check_size(value: object, limit: str, limits: Limits, path: str) -> None:
     """Refuse a string or bytes beyond a limit in bytes."""
     if isinstance(value, str | bytes):
-        size = len(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
         allowed = getattr(limits, limit)
+        if len(value) * _MOST_BYTES <= allowed:
+            return
+        size = len(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
         if size > allowed:
             raise DecodeLimitError(limit, allowed, "bytes", path)

@@ -28,6 +28,8 @@ Steps = Iterator[int]
 
 ENTERING = 16
 """To put an element into all indexes costs as much as so many comparisons of it, about."""
+_READING = 8
+"""To find the canonical form of an element costs so much for each of its constraints."""
 _SMALL = 4
 """Constraints that are compared at the price of one step."""
 _ENUMERATED = 16
@@ -39,6 +41,11 @@ def cost_of(element: Element) -> int:
     if isinstance(element, Pattern):
         return sum(map(cost_of, element.filters))
     return 1 + len(element.constraints) // _SMALL
+
+
+def cost_of_reading(element: Filter | Advertisement) -> int:
+    """What it costs to find the canonical form of an element, and to put it into indexes."""
+    return max(ENTERING * cost_of(element), _READING * len(element.constraints))
 
 
 def cost_of_listing(found: Collection[object]) -> int:

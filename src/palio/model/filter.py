@@ -172,7 +172,11 @@ class Filter(ConstraintSet):
         if not self.is_satisfiable():
             return same_words(self, CONTRADICTION) or NOTHING
         constraints: list[Constraint] = []
+        grouped = self.by_name()
         for name, allowed in self.value_sets().items():
+            if len(grouped[name]) == 1 and is_plain(grouped[name][0]):
+                constraints.append(grouped[name][0])
+                continue
             spoken = express(name, allowed, most=_ANY_NUMBER, is_of_filter=True)
             if spoken is None:
                 raise InternalError(f"canonical form of {self} cannot be said as a filter; please report this")

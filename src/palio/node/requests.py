@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from palio.errors import CallerError
-from palio.matching.preparation import ENTERING, Preparation, Steps, cost_of
+from palio.matching.preparation import ENTERING, Preparation, Steps, cost_of, cost_of_reading
 from palio.model import Filter, Pattern
 from palio.node import admission, ports
 from palio.node.containment import critical
@@ -103,11 +103,11 @@ class Requests:
                 yield ENTERING * cost_of(withdrawn)
             case ports.Advertise(subject) | ports.Watch(subject):
                 admission.check_constraints(subject, self._limits)
-                yield ENTERING * cost_of(subject)
+                yield cost_of_reading(subject)
         for each in wanted:
             for filter in (each,) if isinstance(each, Filter) else each.filters:
                 filter.canonical()
-                yield ENTERING * cost_of(filter)
+                yield cost_of_reading(filter)
             admission.check_wanted(_plain(each), self._limits)
 
     def _check_room(self, party: str, operation: ports.Operation) -> None:
