@@ -231,6 +231,8 @@ class Filter(ConstraintSet):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Filter):
             return NotImplemented
+        if self._sets is not None and self._sets is other._sets:
+            return True  # a filter and its canonical form
         return self.constraints == other.constraints or self._key() == other._key()
 
     def __hash__(self) -> int:

@@ -90,7 +90,7 @@ class Requests:
             yield from self._node.monitors.prepare(preparation, party, patterns, gone)
 
     def _check(self, operation: ports.Operation) -> Steps:
-        """Refuse what cannot be. The first look at a filter costs about as much as to put it into indexes."""
+        """Refuse what cannot be, filter by filter. The first look at a filter finds its canonical form."""
         wanted: Sequence[Wanted] = ()
         match operation:
             case ports.Subscribe(subscribed):
@@ -106,7 +106,8 @@ class Requests:
                 yield cost_of_reading(subject)
         for each in wanted:
             for filter in (each,) if isinstance(each, Filter) else each.filters:
-                filter.canonical()
+                if filter.is_satisfiable():  # else it is refused below
+                    admission.check_constraints(filter, self._limits)
                 yield cost_of_reading(filter)
             admission.check_wanted(_plain(each), self._limits)
 
