@@ -30,6 +30,9 @@ ENTERING = 16
 """To put an element into all indexes costs as much as so many comparisons of it, about."""
 _READING = 8
 """To find the canonical form of an element costs so much for each of its constraints."""
+_SEARCHING = 4
+"""To search an index for candidates costs so much for each name of an element beyond the first few."""
+_FEW_NAMES = 8
 _SMALL = 4
 """Constraints that are compared at the price of one step."""
 _ENUMERATED = 16
@@ -46,6 +49,13 @@ def cost_of(element: Element) -> int:
 def cost_of_reading(element: Filter | Advertisement) -> int:
     """What it costs to find the canonical form of an element, and to put it into indexes."""
     return max(ENTERING * cost_of(element), _READING * len(element.constraints))
+
+
+def _cost_of_search(element: Element) -> int:
+    """What it costs to search an index for candidates, however many there are."""
+    if isinstance(element, Pattern):
+        return sum(map(_cost_of_search, element.filters))
+    return _SEARCHING * max(0, len(element.value_sets()) - _FEW_NAMES)
 
 
 def cost_of_listing(found: Collection[object]) -> int:
@@ -148,7 +158,7 @@ class Preparation:
         found: Relatives[T] = Relatives(family)
         self._relatives[key] = found  # type: ignore[assignment]
         wide, narrow = candidates()
-        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED
+        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
         for other in wide:
             its = element_of(other)
             if its.covers(element):
