@@ -260,7 +260,8 @@ def test_outlooks_are_watched() -> None:
                 async with eva.watch(Filter.parse("x = 1")):
                     pass
                 await bob.unadvertise("integer x any")
-                assert await anext(offers) is False
+                while await anext(offers):  # the second question may have repeated the answer
+                    pass
             with pytest.raises(CallerError):
                 eva.watch("x = 1")  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ import pytest
 from palio import Advertisement, Filter
 from palio.bench.populations import SUBSCRIPTIONS, advertisements, subscriptions
 from palio.matching import CoveringOrder, covering, sharing
-from palio.matching.candidates import Entry, Index
+from palio.matching.candidates import Among, Entry, Index
 
 Element = Filter | Advertisement
 
@@ -72,3 +72,17 @@ def test_sets_that_have_only_one_of_two_intervals_in_common(text: str) -> None:
     for narrow in ("x = 'a/123/' and x = 'c'", "x = 'a77' and x = 'b/200/'", "x = -5000 and x = 0"):
         order.covering(Advertisement.parse(narrow))
     assert CountingIndex.in_vain == 0
+
+
+def test_no_entry_among_many_makes_all_others_enter_the_index_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    added: list[str] = []
+    monkeypatch.setattr(Index, "add", lambda _index, entry: added.append(str(entry.element)))
+    among: Among[Entry[Filter]] = Among(Filter)
+    texts = [f"x > {number}" for number in range(200)]
+    most = 0
+    for text in texts:
+        before = len(added)
+        among.add(Entry(Filter.parse(text)))
+        most = max(most, len(added) - before)
+    assert most == 2
+    assert added == texts

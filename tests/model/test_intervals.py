@@ -18,6 +18,15 @@ def members(of: Bounds) -> set[int]:
     return {number for number in range(12) if sum(boundary <= number for boundary in of) % 2}
 
 
+@given(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 14))))
+def test_all_but_many_intervals_at_once_is_what_is_left_one_by_one(ends: list[tuple[int, int]]) -> None:
+    holes = [() if low >= high else (low,) if high >= 12 else (low, high) for low, high in ends]
+    left: Bounds = DOMAIN.full
+    for hole in holes:
+        left = intervals.intersection(left, DOMAIN.complement(hole))
+    assert DOMAIN.all_but(holes) == left
+
+
 @given(bounds, bounds)
 def test_operations(left: Bounds, right: Bounds) -> None:
     one, two = members(left), members(right)

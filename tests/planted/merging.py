@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from palio.matching.preparation import Steps
 from palio.node.keeping import Keeping
 from palio.routing import unions
 from palio.routing.compression import Compression
@@ -236,7 +237,27 @@ def _only_good_news(right: _Right) -> _Right:
 @BUGS.plant(_Side, "_search", _WATCHED)
 def _no_other_witness(_right: _Right) -> _Right:
     """When the filter or the advertisement that an outlook relies on is gone, no other one is looked for."""
-    return lambda side, subject: side._hopeless.add(subject)
+
+    def search(side: _Side[Any, Any], subject: Any) -> Steps:
+        yield 1
+        if subject in side._open:
+            side._hopeless.add(subject)
+            side._settle(subject)
+
+    return search
+
+
+@BUGS.plant(_Side, "work", _WATCHED)
+def _pending_news_forgotten(right: _Right) -> _Right:
+    """Filters and advertisements that a turn has no time to compare with the questions are forgotten."""
+
+    def work(side: _Side[Any, Any]) -> Steps:
+        try:
+            yield from right(side)
+        finally:
+            side._waiting.clear()
+
+    return work
 
 
 @BUGS.plant(Keeping, "asks", _WATCHED, ("crashes", "disks"))

@@ -6,6 +6,7 @@ Documents of the model go in their own form.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -277,10 +278,16 @@ def document(subject: Subject) -> tuple[str, Raw]:
 
 def subject(kind: str, raw: Raw, limits: Limits = PROTOCOL_LIMITS) -> Subject:
     """Read what :func:`document` has written."""
+    return parts.finished(subject_steps(kind, raw, limits))
+
+
+def subject_steps(kind: str, raw: Raw, limits: Limits = PROTOCOL_LIMITS) -> Generator[int, None, Subject]:
+    """The same filter by filter; each step says how many constraints it has read, and at least one."""
     cls = _SUBJECTS.get(kind)
     if cls is None:
         raise DecodeError(f"{brief(kind)} is none of {', '.join(_SUBJECTS)}")
-    return msgpack.decode(cls, bytes(raw), limits)
+    found = yield from msgpack.decode_steps(cls, bytes(raw), limits)
+    return found
 
 
 def enveloped(notification: Notification) -> tuple[Raw, Raw]:

@@ -9,7 +9,7 @@ Notification(event='alarm', level=5)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, cast
 
 import msgspec.msgpack
@@ -46,16 +46,35 @@ def decode(cls: type[T], data: bytes, limits: Limits = DEFAULT_LIMITS) -> T:
     data = parts.document_bytes(data, limits)
     if cls is Notification:
         return cast("T", _notification(data, limits))
+    fields = _fields(cls, data, limits)
+    return cast("T", _READERS[cls][1](fields, limits))
+
+
+def decode_steps(cls: type[T], data: bytes, limits: Limits = DEFAULT_LIMITS) -> Generator[int, None, T]:
+    """The same for filters, advertisements and patterns; patterns filter by filter.
+
+    Each step says how many constraints it has read, and at least one.
+    """
+    if cls is not Pattern:
+        found = decode(cls, data, limits)
+        yield max(1, len(cast("Filter | Advertisement", found)))
+        return found
+    pattern = yield from _pattern_steps(_fields(cls, parts.document_bytes(data, limits), limits), limits)
+    return cast("T", pattern)
+
+
+def _fields(cls: type[T], data: bytes, limits: Limits) -> list[Any]:
+    """What follows the version."""
     # The largest document within the limits is a pattern; a larger one need not be built to be refused.
     most = (limits.pattern_filters + 2) * (limits.constraints + 2) * 6
     fields = unpack(data, parts.DEPTH, min(most, MAX_INTEGER))
     if not isinstance(fields, list) or not fields:
         raise DecodeError("expected an array that begins with the version")
     parts.check_version(fields[0])
-    count, read = _READERS[cls]
+    count = _READERS[cls][0]
     if len(fields) != 1 + count and not (cls is Envelope and len(fields) == 2 + count):
         raise DecodeError(f"expected an array of {1 + count} fields, not {len(fields)}")
-    return cast("T", read(fields[1:], limits))
+    return fields[1:]
 
 
 def _notification(data: bytes, limits: Limits) -> Notification:
@@ -115,8 +134,15 @@ def _advertisement(fields: list[Any], limits: Limits) -> Advertisement:
 
 
 def _pattern(fields: list[Any], limits: Limits) -> Pattern:
-    rows = parts.items_of(fields[0], "pattern_filters", limits, "filters")
-    return parts.pattern_of([_filter(row, limits, f"filters[{i}]") for i, row in enumerate(rows)], "filters")
+    return parts.finished(_pattern_steps(fields, limits))
+
+
+def _pattern_steps(fields: list[Any], limits: Limits) -> Generator[int, None, Pattern]:
+    filters = []
+    for index, row in enumerate(parts.items_of(fields[0], "pattern_filters", limits, "filters")):
+        filters.append(_filter(row, limits, f"filters[{index}]"))
+        yield max(1, len(filters[-1]))
+    return parts.pattern_of(filters, "filters")
 
 
 _READERS: dict[type, tuple[int, Callable[[list[Any], Limits], Document]]] = {

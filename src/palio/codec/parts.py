@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -36,6 +36,7 @@ DEPTH = 8
 
 Document = Notification | Constraint | Filter | Advertisement | Pattern | Envelope
 T = TypeVar("T", bound=Document)
+R = TypeVar("R")
 
 
 def check_class(cls: object, known: Container[object]) -> None:
@@ -60,6 +61,15 @@ def check_version(version: object) -> None:
         raise DecodeError(f"version {brief(version)} is not known here; this release reads version {VERSION}")
 
 
+def finished(steps: Generator[object, None, R]) -> R:
+    """The result of work that is done in steps, when all are made."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            return cast("R", done.value)
+
+
 def place(path: str, name: str) -> str:
     """The path of something by name; a peer's name is quoted, and cut if it is long."""
     return f"{path}[{name if name.isprintable() and len(name) <= _SHOWN else brief(name)}]"
@@ -74,8 +84,11 @@ def placed(path: str) -> Iterator[None]:
     try:
         yield
     except CallerError as error:
-        problem = error.problem if isinstance(error, TextSyntaxError) else str(error)
-        raise DecodeError(problem, path) from error
+        raise _at(path, error) from error
+
+
+def _at(path: str, error: CallerError) -> DecodeError:
+    return DecodeError(error.problem if isinstance(error, TextSyntaxError) else str(error), path)
 
 
 def constraint_of(row: tuple[Any, Any, Any, Any], limits: Limits, path: str) -> Constraint:
@@ -86,8 +99,10 @@ def constraint_of(row: tuple[Any, Any, Any, Any], limits: Limits, path: str) -> 
             raise DecodeError("expected a string", f"{path}.{what}")
     check_size(name, "name_bytes", limits, f"{path}.name")
     check_size(value, "literal_bytes", limits, f"{path}.value")
-    with placed(path):
+    try:
         return Constraint(name, operator, value, type)
+    except CallerError as error:
+        raise _at(path, error) from error
 
 
 def constraints_of(
@@ -153,10 +168,16 @@ def instant(time: datetime, path: str) -> datetime:
     return checked
 
 
+_MOST_BYTES = 4
+"""Bytes of one character in UTF-8, at most."""
+
+
 def check_size(value: object, limit: str, limits: Limits, path: str) -> None:
     """Refuse a string or bytes beyond a limit in bytes."""
     if isinstance(value, str | bytes):
-        size = len(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
         allowed = getattr(limits, limit)
+        if len(value) * _MOST_BYTES <= allowed:
+            return
+        size = len(value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value)
         if size > allowed:
             raise DecodeLimitError(limit, allowed, "bytes", path)

@@ -526,16 +526,17 @@ class Among(Generic[N]):
 
     def __init__(self, kind: type[Filter] | type[Advertisement]) -> None:
         self._entries: list[N] = []
+        self._indexed = 0
+        """So many of them are in the index."""
         self._index: Index[N] = Index(kind)
 
     def add(self, entry: N) -> None:
-        """There is one more."""
+        """There is one more. At most two are put into the index, so that all are there when they are no longer few."""
         self._entries.append(entry)
-        if len(self._entries) > _FEW_AMONG:
-            self._index.add(entry)
-        elif len(self._entries) == _FEW_AMONG:
-            for each in self._entries:
-                self._index.add(each)
+        count = len(self._entries)
+        while self._indexed < min(count, 2 * count - _FEW_AMONG):
+            self._index.add(self._entries[self._indexed])
+            self._indexed += 1
 
     def may_cover(self, asked: Entry[Any]) -> Sequence[N]:
         """Those among which are all that cover the one asked about."""

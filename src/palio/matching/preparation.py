@@ -11,7 +11,7 @@ itself and comes to the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from palio.model.advertisement import Advertisement
@@ -28,6 +28,11 @@ Steps = Iterator[int]
 
 ENTERING = 16
 """To put an element into all indexes costs as much as so many comparisons of it, about."""
+_READING = 8
+"""To find the canonical form of an element costs so much for each of its constraints."""
+_SEARCHING = 4
+"""To search an index for candidates costs so much for each name of an element beyond the first few."""
+_FEW_NAMES = 8
 _SMALL = 4
 """Constraints that are compared at the price of one step."""
 _ENUMERATED = 16
@@ -39,6 +44,23 @@ def cost_of(element: Element) -> int:
     if isinstance(element, Pattern):
         return sum(map(cost_of, element.filters))
     return 1 + len(element.constraints) // _SMALL
+
+
+def cost_of_reading(element: Filter | Advertisement) -> int:
+    """What it costs to find the canonical form of an element, and to put it into indexes."""
+    return max(ENTERING * cost_of(element), _READING * len(element.constraints))
+
+
+def _cost_of_search(element: Element) -> int:
+    """What it costs to search an index for candidates, however many there are."""
+    if isinstance(element, Pattern):
+        return sum(map(_cost_of_search, element.filters))
+    return _SEARCHING * max(0, len(element.value_sets()) - _FEW_NAMES)
+
+
+def cost_of_listing(found: Collection[object]) -> int:
+    """What it costs to find so many candidates in an index."""
+    return 1 + len(found) // _ENUMERATED
 
 
 class Family(Generic[T]):
@@ -92,13 +114,15 @@ class Relatives(Generic[T]):
 class Preparation:
     """All comparisons that are made ahead of one operation, in whatever orders it will change."""
 
-    __slots__ = ("_items", "_logs", "_relatives", "answers")
+    __slots__ = ("_items", "_logs", "_relatives", "answers", "findings")
 
     def __init__(self) -> None:
         self.answers: dict[Hashable, bool] = {}
         """Answers to other questions that the operation will ask. Whoever asks chooses the key, so that an answer that
         is out of date is not found.
         """
+        self.findings: dict[Hashable, Any] = {}
+        """The results of other searches. Whoever uses one checks that it still holds."""
         self._items: dict[tuple[object, Element], object] = {}
         """By order: what will stand for an element there."""
         self._logs: dict[object, list[object]] = {}
@@ -134,7 +158,7 @@ class Preparation:
         found: Relatives[T] = Relatives(family)
         self._relatives[key] = found  # type: ignore[assignment]
         wide, narrow = candidates()
-        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED
+        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
         for other in wide:
             its = element_of(other)
             if its.covers(element):
@@ -198,3 +222,7 @@ class Preparations:
     def answer(self, question: Hashable) -> bool | None:
         """The answer to a question that was found ahead, if there is one."""
         return None if self._current is None else self._current.answers.get(question)
+
+    def finding(self, key: Hashable) -> Any:
+        """The result of a search that was made ahead, if there is one."""
+        return None if self._current is None else self._current.findings.get(key)

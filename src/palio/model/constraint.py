@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from palio.errors import InvalidConstraintError, brief
-from palio.model.immutable import Immutable, fill
+from palio.model.immutable import Immutable, setters
 from palio.model.operator import HOLDS, Operator
 from palio.model.syntax.printer import print_constraint
 from palio.model.value import CLASSES_OF, TYPE_OF, Type, Value, check_name, check_value
 
 _NUMERIC = (Type.INTEGER, Type.FLOAT, Type.NUMBER)
+_OPERATORS = {operator.value: operator for operator in Operator}
+_TYPES = {type.value: type for type in Type}
 _ABSENT_CLASSES: tuple[type, ...] = (type(None),)
 
 
@@ -41,11 +43,21 @@ class Constraint(Immutable):
         operator = _operator(operator, name)
         literal = _literal(name, operator, value)
         fit = _fit_type(name, operator, literal, type)
-        fill(self, "name", name)
-        fill(self, "type", fit)
-        fill(self, "operator", operator)
-        fill(self, "value", literal)
-        fill(self, "classes", _ABSENT_CLASSES if operator is Operator.ABSENT else CLASSES_OF[fit])
+        self._fill(name, operator, literal, fit)
+
+    @classmethod
+    def of_checked(cls, name: str, operator: Operator, value: Value | None, type: Type) -> Constraint:
+        """A constraint of parts that are known to be right, and to fit together."""
+        made = cls.__new__(cls)
+        made._fill(name, operator, value, type)
+        return made
+
+    def _fill(self, name: str, operator: Operator, value: Value | None, type: Type) -> None:
+        _set_name(self, name)
+        _set_type(self, type)
+        _set_operator(self, operator)
+        _set_value(self, value)
+        _set_classes(self, _ABSENT_CLASSES if operator is Operator.ABSENT else CLASSES_OF[type])
 
     def matches_value(self, value: Value | None) -> bool:
         """Whether an attribute with this value (``None``: no such attribute) meets the constraint."""
@@ -79,14 +91,19 @@ class Constraint(Immutable):
         return Constraint, (self.name, self.operator.value, self.value, self.type.value)
 
 
+_set_classes, _set_name, _set_operator, _set_type, _set_value = setters(
+    Constraint, "classes", "name", "operator", "type", "value"
+)
+
+
 def _misfit(name: str, problem: str) -> InvalidConstraintError:
     return InvalidConstraintError(f"constraint on {brief(name)}: {problem}")
 
 
 def _operator(operator: Operator | str, name: str) -> Operator:
     try:
-        return Operator(operator)
-    except ValueError:
+        return _OPERATORS[operator]
+    except (KeyError, TypeError):
         known = " ".join(known.value for known in Operator)
         raise _misfit(name, f"unknown operator {brief(operator)}; one of {known}") from None
 
@@ -115,8 +132,8 @@ def _fit_type(name: str, operator: Operator, value: Value | None, asked: Type | 
         fit = default
     else:
         try:
-            fit = Type(asked)
-        except ValueError:
+            fit = _TYPES[asked]
+        except (KeyError, TypeError):
             known = ", ".join(known.value for known in Type)
             raise _misfit(name, f"unknown type {brief(asked)}; one of {known}") from None
     if operator is Operator.ABSENT and fit is not Type.ANY:

@@ -172,7 +172,11 @@ class Filter(ConstraintSet):
         if not self.is_satisfiable():
             return same_words(self, CONTRADICTION) or NOTHING
         constraints: list[Constraint] = []
+        grouped = self.by_name()
         for name, allowed in self.value_sets().items():
+            if len(grouped[name]) == 1 and is_plain(grouped[name][0]):
+                constraints.append(grouped[name][0])
+                continue
             spoken = express(name, allowed, most=_ANY_NUMBER, is_of_filter=True)
             if spoken is None:
                 raise InternalError(f"canonical form of {self} cannot be said as a filter; please report this")
@@ -227,6 +231,8 @@ class Filter(ConstraintSet):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Filter):
             return NotImplemented
+        if self._sets is not None and self._sets is other._sets:
+            return True  # a filter and its canonical form
         return self.constraints == other.constraints or self._key() == other._key()
 
     def __hash__(self) -> int:

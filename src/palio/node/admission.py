@@ -38,16 +38,11 @@ def check_name(party: str) -> None:
 
 
 def check_wanted(wanted: Filter | Pattern, limits: Limits) -> None:
-    """Refuse what is too large, or what nothing can match."""
+    """Refuse what nothing can match, or a pattern that is too long; its filters are checked one by one."""
     if not wanted.is_satisfiable():
         raise UnsatisfiableFilterError(f"nothing can match {brief(str(wanted))}")
-    if isinstance(wanted, Filter):
-        check_constraints(wanted, limits)
-        return
-    if len(wanted) > limits.pattern_filters:
+    if isinstance(wanted, Pattern) and len(wanted) > limits.pattern_filters:
         raise LimitError("pattern_filters", limits.pattern_filters, len(wanted), "filters in one pattern")
-    for filter in wanted:
-        check_constraints(filter, limits)
 
 
 def check_constraints(element: Filter | Advertisement, limits: Limits) -> None:

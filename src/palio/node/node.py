@@ -15,6 +15,7 @@ from palio.matching.preparation import Preparation
 from palio.model import Notification, NotificationId
 from palio.node import ports
 from palio.node.admission import NotAllowedError
+from palio.node.answering import Answering
 from palio.node.arrivals import Arrivals
 from palio.node.containment import Containment, critical
 from palio.node.delegation import Delegating
@@ -42,7 +43,6 @@ from palio.node.ports import (
     LinkDown,
     LinkRefused,
     LinkUp,
-    Outlook,
     Output,
     PublishBlock,
     Reply,
@@ -123,6 +123,7 @@ class Node:
         self.arrivals = Arrivals(self, self.allowance)
         self.departures = Departures(self, self.allowance, journal)
         self.lease_endings = LeaseEndings(self, self.allowance)
+        self.answering = Answering(self, self.allowance)
         self.seen = Seen(settings.server)
         self.spreading = Spreading(self)
         self.holding = Holding()
@@ -189,8 +190,7 @@ class Node:
         entries = self.logs.finish(now)
         self.reading.send(now)
         outputs, self._outputs = self._outputs, []
-        for prospect in self.outlooks.news():
-            outputs.append(Outlook(*prospect))
+        outputs += self.answering.work()
         for peer, frame in self.links.frames(now):
             outputs.append(Send(peer, frame))
         self.deadline = self._earliest(due)
@@ -201,7 +201,7 @@ class Node:
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
-        if self.arrivals or self.departures or self.lease_endings:
+        if self.arrivals or self.departures or self.lease_endings or self.answering:
             return self._now  # there is more to do than one turn permits
         deadline = self.links.deadline
         for other in (due, self.telling.deadline, self.neighbours.deadline, self.reading.leases.deadline):

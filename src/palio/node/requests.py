@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from palio.errors import CallerError
-from palio.matching.preparation import ENTERING, Preparation, Steps, cost_of
+from palio.matching.preparation import ENTERING, Preparation, Steps, cost_of, cost_of_reading
 from palio.model import Filter, Pattern
 from palio.node import admission, ports
 from palio.node.containment import critical
@@ -72,6 +72,8 @@ class Requests:
                 yield from router.prepare_advertisements(preparation, party, [advertisement])
             case ports.Unadvertise(advertisement):
                 yield from router.prepare_advertisements(preparation, party, [], [advertisement])
+            case ports.Watch(subject):
+                yield from self._node.outlooks.prepare(preparation, subject)
             case ports.Leave():
                 for each in self._undoing(party):
                     part = router.preparations.open()
@@ -88,7 +90,7 @@ class Requests:
             yield from self._node.monitors.prepare(preparation, party, patterns, gone)
 
     def _check(self, operation: ports.Operation) -> Steps:
-        """Refuse what cannot be. The first look at a filter costs about as much as to put it into indexes."""
+        """Refuse what cannot be, filter by filter. The first look at a filter finds its canonical form."""
         wanted: Sequence[Wanted] = ()
         match operation:
             case ports.Subscribe(subscribed):
@@ -101,10 +103,13 @@ class Requests:
                 yield ENTERING * cost_of(withdrawn)
             case ports.Advertise(subject) | ports.Watch(subject):
                 admission.check_constraints(subject, self._limits)
-                yield ENTERING * cost_of(subject)
+                yield cost_of_reading(subject)
         for each in wanted:
+            for filter in (each,) if isinstance(each, Filter) else each.filters:
+                if filter.is_satisfiable():  # else it is refused below
+                    admission.check_constraints(filter, self._limits)
+                yield cost_of_reading(filter)
             admission.check_wanted(_plain(each), self._limits)
-            yield ENTERING * cost_of(each)
 
     def _check_room(self, party: str, operation: ports.Operation) -> None:
         """Refuse more than a party may hold; the comparisons for that were made before."""

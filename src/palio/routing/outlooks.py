@@ -3,14 +3,20 @@
 Who asks relies on one *witness*, a filter (or an advertisement) of the table that answers the question with yes. So a
 new filter concerns only those that have none, and one that is gone only those that rely on it. Both are looked up by
 names, and by single strings.
+
+Thousands of questions and filters need many comparisons, so these are made in steps. The search for a new question is
+made ahead of it. Elements that come or go wait in a queue, and so do questions whose witness is gone. While a question
+waits its party keeps the last answer; the next one is sent when the search has ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import takewhile
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from palio.errors import CallerError
+from palio.matching.preparation import Preparation, Steps, cost_of, cost_of_listing
 from palio.model import Advertisement, Filter
 from palio.model.sets.cones import is_finite, points
 from palio.model.sets.valueset import ValueSet
@@ -34,6 +40,15 @@ class Prospect(NamedTuple):
     """Whether there is somebody."""
 
 
+class Finding(NamedTuple):
+    """The result of a search that was made ahead of a question."""
+
+    witness: Any
+    """``None`` if there is none."""
+    learned: int
+    """The number of the last element that was compared, if none is a witness."""
+
+
 class NotKnownHereError(CallerError):
     """A question that servers of this architecture cannot answer."""
 
@@ -51,6 +66,9 @@ class _Needs:
     def __init__(self) -> None:
         self._shelves: dict[str | None, _Shelves] = {}
         self._places: dict[Filter, tuple[str | None, str | None]] = {}
+
+    def __contains__(self, filter: object) -> bool:
+        return filter in self._places
 
     def add(self, filter: Filter) -> None:
         place = self._places[filter] = self._place(filter)
@@ -83,6 +101,9 @@ class _Offers:
     def __init__(self) -> None:
         self._shelves: dict[str, _Shelves] = {}
         self._all: dict[Advertisement, None] = {}
+
+    def __contains__(self, offer: object) -> bool:
+        return offer in self._all
 
     def add(self, offer: Advertisement) -> None:
         self._all[offer] = None
@@ -118,89 +139,201 @@ def _chosen(shelves: _Shelves, texts: tuple[str, ...] | None) -> Iterator[Any]:
 
 
 class _Side(Generic[S, T]):
-    """What parties ask about, and the table in which the answers are."""
+    """The questions about one table, and the elements of the table that were compared with them.
 
-    def __init__(self, table: Table[Any], is_relevant: Callable[[S, T], bool], hopeless: Any, elements: Any) -> None:
-        self._table, self._is_relevant = table, is_relevant
+    Each question has a witness, or is hopeless (no element that was learned answers it with yes), or needs a search.
+    """
+
+    def __init__(
+        self,
+        table: Table[Any],
+        kind: type[S],
+        is_relevant: Callable[[S, T], bool],
+        shelves: tuple[type[Any], type[Any]],
+    ) -> None:
+        """Make a side for questions of a kind. ``shelves`` index the questions and the elements."""
+        self._table, self._kind, self._is_relevant, self._shelves = table, kind, is_relevant, shelves
         self._parties: dict[S, dict[str, None]] = {}
         self._witness: dict[S, T] = {}
         self._relying: dict[T, dict[S, None]] = {}
-        self._hopeless, self._elements = hopeless, elements
-        """The subjects without a witness; all of the table, while anybody asks."""
-        self._known: dict[T, None] = {}
+        self._hopeless, self._elements = (each() for each in shelves)
+        """The subjects without a witness, and the elements that were learned."""
+        self._known: dict[T, int] = {}
+        """The elements that were learned, in this order, each with the number that it got then."""
+        self._learned = 0
+        """The last of these numbers; it never goes back."""
+        self._waiting: dict[S | T, None] = {}
+        """Elements that have come or gone, and subjects that need a search, in their order."""
+        self._open: dict[S, None] = {}
+        """The subjects whose answers are not certain, because they or something before them waits."""
+        self._answers: dict[S, bool] = {}
+        """The last answer of each subject that was certain."""
+        self._moved: dict[S, bool | None] = {}
+        """The subjects whose answers may have changed since :meth:`changed`, with the answers before."""
+        self._steps: Steps | None = None
+        """The work on what waited first, if it has begun."""
 
     def parties(self, subject: S) -> Mapping[str, None]:
         return self._parties.get(subject, {})
 
-    def add(self, subject: S, party: str) -> None:
-        if not self._parties:
+    def prepare(self, preparation: Preparation, subject: S) -> Steps:
+        """Search for a witness ahead of a question; each step says what it has cost."""
+        if subject in self._parties:
+            return
+        learned = self._learned
+        candidates = list(self._elements.candidates(subject) if self._parties else self._table)
+        while True:
+            yield cost_of_listing(candidates)
+            for element in candidates:
+                if element in self._table and self._is_relevant(subject, element):
+                    preparation.findings[self, subject] = Finding(element, learned)
+                    return
+                yield self._cost(subject, element)
+            if learned == self._learned:
+                break
+            candidates = self._learned_since(learned)
+            learned = self._learned
+        preparation.findings[self, subject] = Finding(None, learned)
+
+    def add(self, subject: S, party: str, finding: Finding | None) -> None:
+        """Note a question; without a finding the search for a witness is made later."""
+        is_first = not self._parties
+        if is_first:
             self._table.news = {}
-            for element in self._table:
-                self._learn(element)
+            self._waiting = dict.fromkeys(self._table)
         if subject not in self._parties:
             self._parties[subject] = {}
-            self._search(subject)
+            if finding is not None and finding.witness in self._table:
+                self._rely(subject, finding.witness)
+            else:
+                is_hopeless = finding is not None and finding.witness is None and finding.learned == self._learned
+                self._want(subject)
+                if is_hopeless and not is_first:
+                    self._hopeless.add(subject)
         self._parties[subject][party] = None
 
     def remove(self, subject: S, party: str) -> None:
         del self._parties[subject][party]
         if self._parties[subject]:
             return
-        del self._parties[subject]
-        witness = self._witness.pop(subject, None)
-        if witness is None:
+        for noted in (self._parties, self._waiting, self._open, self._answers, self._moved):
+            noted.pop(subject, None)
+        if subject in self._hopeless:
             self._hopeless.remove(subject)
-        else:
+        witness = self._witness.pop(subject, None)
+        if witness is not None:
             self._unrely(subject, witness)
         if not self._parties:
-            self._table.news = None
-            for element in tuple(self._known):
-                self._forget(element)
+            self._table.news = self._steps = None
+            self._hopeless, self._elements = (each() for each in self._shelves)
+            self._known, self._waiting = {}, {}
+
+    def is_certain(self, subject: S) -> bool:
+        """Whether the answer can be told."""
+        return subject not in self._open
 
     def is_good(self, subject: S) -> bool:
-        return subject in self._witness
+        return self._answers[subject]
 
     def changed(self) -> list[S]:
-        """The subjects for which the answer is another one since this was last asked."""
+        """The subjects for which the answer is certain, and another one since this was last asked."""
+        certain = [subject for subject in self._moved if subject not in self._open]
+        return [subject for subject in certain if self._moved.pop(subject) is not self._answers[subject]]
+
+    # -- work in steps -------------------------------------------------------------------------------------------------
+
+    def is_behind(self) -> bool:
+        """Whether there is work."""
         news = self._table.news
-        if not news:
-            return []
-        self._table.news = {}
-        before: dict[S, bool] = {}
-        for element in news:
-            if element in self._table and element not in self._known:
-                self._learn(element)
-                found = [each for each in self._hopeless.candidates(element) if self._is_relevant(each, element)]
-                for subject in found:
-                    before.setdefault(subject, False)
-                    self._hopeless.remove(subject)
-                    self._rely(subject, element)
-            elif element not in self._table and element in self._known:
-                self._forget(element)
-                for subject in self._relying.pop(element, {}):
-                    before.setdefault(subject, True)
-                    del self._witness[subject]
-                    self._search(subject)
-        return [subject for subject, was_good in before.items() if was_good is not self.is_good(subject)]
+        if news:
+            self._waiting.update(dict.fromkeys(news))
+            self._table.news = {}
+        return bool(self._waiting) or self._steps is not None
 
-    def _learn(self, element: T) -> None:
-        self._known[element] = None
-        self._elements.add(element)
+    def work(self) -> Steps:
+        """Compare what waits, in its order; each step says what it has cost."""
+        while self.is_behind():
+            if self._steps is None:
+                first = next(iter(self._waiting))
+                del self._waiting[first]
+                self._steps = self._search(first) if isinstance(first, self._kind) else self._look_at(first)  # type: ignore[arg-type]
+            cost = next(self._steps, None)
+            if cost is None:
+                self._steps = None
+            else:
+                yield cost
 
-    def _forget(self, element: T) -> None:
-        del self._known[element]
-        self._elements.remove(element)
-
-    def _search(self, subject: S) -> None:
-        for element in self._elements.candidates(subject):
-            if self._is_relevant(subject, element):
+    def _look_at(self, element: T) -> Steps:
+        """An element has come or gone, or both: look for those that it concerns."""
+        if element not in self._table:
+            if self._known.pop(element, None) is not None:
+                self._elements.remove(element)
+            relying = self._relying.pop(element, {})
+            for subject in relying:
+                del self._witness[subject]
+                self._want(subject)
+            yield cost_of_listing(relying)
+            return
+        if self._known.pop(element, None) is None:
+            self._elements.add(element)
+        self._learned += 1
+        self._known[element] = self._learned
+        found = list(self._hopeless.candidates(element))
+        yield cost_of(element) + cost_of_listing(found)
+        for subject in found:
+            if element not in self._table:
+                return  # this is noted, and it is looked at once more
+            if subject in self._hopeless and self._is_relevant(subject, element):
+                self._hopeless.remove(subject)
                 self._rely(subject, element)
-                return
-        self._hopeless.add(subject)
+            yield self._cost(subject, element)
+
+    def _search(self, subject: S) -> Steps:
+        """Look for a witness; no element is learned meanwhile."""
+        if not self._is_placed(subject):
+            found = list(self._elements.candidates(subject))
+            yield cost_of_listing(found)
+            for element in found:
+                if self._is_placed(subject) or subject not in self._parties:
+                    break
+                if element in self._table and self._is_relevant(subject, element):
+                    self._rely(subject, element)
+                    return
+                yield self._cost(subject, element)
+        if subject in self._open:
+            if not self._is_placed(subject):
+                self._hopeless.add(subject)
+            self._settle(subject)
+
+    def _learned_since(self, learned: int) -> list[T]:
+        """The elements that were learned after the one with a number."""
+        return list(takewhile(lambda each: self._known[each] > learned, reversed(self._known)))
+
+    @staticmethod
+    def _cost(subject: S, element: T) -> int:
+        return cost_of(subject) + cost_of(element)
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def _is_placed(self, subject: S) -> bool:
+        return subject in self._witness or subject in self._hopeless
+
+    def _want(self, subject: S) -> None:
+        """A subject waits behind all that waits now."""
+        self._open[subject] = None
+        self._waiting.pop(subject, None)
+        self._waiting[subject] = None
+
+    def _settle(self, subject: S) -> None:
+        """The answer is certain."""
+        self._open.pop(subject, None)
+        self._moved.setdefault(subject, self._answers.get(subject))
+        self._answers[subject] = subject in self._witness
 
     def _rely(self, subject: S, element: T) -> None:
         self._witness[subject] = element
         self._relying.setdefault(element, {})[subject] = None
+        self._settle(subject)
 
     def _unrely(self, subject: S, element: T) -> None:
         del self._relying[element][subject]
@@ -215,9 +348,11 @@ class Outlooks:
     >>> router = Centralized()
     >>> outlooks = Outlooks(router)
     >>> outlooks.add("ticker", Advertisement.parse("price any"))
+    >>> _ = list(outlooks.work())
     >>> [each.is_good for each in outlooks.news()]
     [False]
     >>> router.subscribe("me", Filter.parse("price > 3"))
+    >>> _ = list(outlooks.work())
     >>> [each.is_good for each in outlooks.news()]
     [True]
     """
@@ -225,15 +360,16 @@ class Outlooks:
     def __init__(self, router: Router) -> None:
         self._router = router
         self._demand: _Side[Advertisement, Filter] = _Side(
-            router.subscriptions, lambda offer, wanted: offer.relevant_to(wanted), _Offers(), _Needs()
+            router.subscriptions, Advertisement, lambda offer, wanted: offer.relevant_to(wanted), (_Offers, _Needs)
         )
         self._supply: _Side[Filter, Advertisement] = _Side(
-            router.advertisements, lambda wanted, offer: offer.relevant_to(wanted), _Needs(), _Offers()
+            router.advertisements, Filter, lambda wanted, offer: offer.relevant_to(wanted), (_Needs, _Offers)
         )
+        self._sides: tuple[_Side[Any, Any], ...] = (self._demand, self._supply)
         self._asked: dict[str, dict[Subject, Subject]] = {}
         """By party: what it asks about in canonical form, and in the words that it has used."""
         self._fresh: dict[tuple[str, Subject], None] = {}
-        """Questions that have to be answered now."""
+        """Questions that have to be answered as soon as the answer is certain."""
 
     def of(self, party: str) -> tuple[Subject, ...]:
         """What a party asks about, in its own words."""
@@ -243,8 +379,24 @@ class Outlooks:
         """The words in which a party asks about a subject that is in canonical form, if it does."""
         return self._asked.get(party, {}).get(known)
 
+    def prepare(self, preparation: Preparation, subject: Subject) -> Steps:
+        """Search for an answer ahead of a question; each step says what it has cost."""
+        self._check(subject)
+        known = subject.canonical()
+        yield from self._side(known).prepare(preparation, known)
+
     def add(self, party: str, subject: Subject) -> None:
         """A party wants to know, from now on, whether its publications, or its subscriptions, are of use."""
+        self._check(subject)
+        known = subject.canonical()
+        self._fresh[party, known] = None
+        if known not in self._asked.setdefault(party, {}):
+            side = self._side(known)
+            side.add(known, party, self._router.preparations.finding((side, known)))
+        self._asked[party][known] = subject
+
+    def _check(self, subject: Subject) -> None:
+        """Refuse a question that this server cannot answer."""
         router = self._router
         is_known = router.subscriptions_spread if isinstance(subject, Advertisement) else router.advertisements_spread
         if not is_known:
@@ -253,11 +405,6 @@ class Outlooks:
                 f"in the architecture {router.name} {what} do not spread to all servers, so none can tell; "
                 f"choose one in which they do"
             )
-        known = subject.canonical()
-        self._fresh[party, known] = None
-        if known not in self._asked.setdefault(party, {}):
-            self._side(known).add(known, party)
-        self._asked[party][known] = subject
 
     def remove(self, party: str, subject: Subject) -> None:
         """A party does not want to know any more; nothing happens if it never did."""
@@ -273,16 +420,34 @@ class Outlooks:
         """A party has to be told everything once more."""
         self._fresh.update(dict.fromkeys((party, known) for known in self._asked.get(party, ())))
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether there are comparisons to make."""
+        return bool(self._asked) and any(side.is_behind() for side in self._sides)
+
+    def work(self) -> Steps:
+        """Compare elements that have come or gone with the questions; each step says what it has cost.
+
+        It goes on where earlier work was left. The side that was first is last the next time.
+        """
+        self._sides = self._sides[::-1]
+        for side in self._sides:
+            yield from side.work()
+
     def news(self) -> list[Prospect]:
-        """What parties have to be told now."""
+        """What parties have to be told now. An answer that is not certain yet is told later."""
         if not self._asked:
             return []
         sides: tuple[_Side[Any, Any], ...] = (self._demand, self._supply)
         for side in sides:
             for subject in side.changed():
                 self._fresh.update(dict.fromkeys((party, subject) for party in side.parties(subject)))
-        fresh, self._fresh = self._fresh, {}
-        return [Prospect(party, self._asked[party][known], self._side(known).is_good(known)) for party, known in fresh]
+        certain = [(party, known) for party, known in self._fresh if self._side(known).is_certain(known)]
+        for each in certain:
+            del self._fresh[each]
+        return [
+            Prospect(party, self._asked[party][known], self._side(known).is_good(known)) for party, known in certain
+        ]
 
     def _side(self, subject: Subject) -> _Side[Any, Any]:
         return self._demand if isinstance(subject, Advertisement) else self._supply

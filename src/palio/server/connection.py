@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from itertools import count
 from typing import TYPE_CHECKING, cast
 
@@ -16,14 +17,13 @@ from palio.model import PROTOCOL_LIMITS, Mode
 from palio.model.limits import WIRE_FIELDS
 from palio.node import ports
 from palio.server.errors import Code, RefusedError
-from palio.server.operations import RequestError, log_operation_of, operation_of
+from palio.server.operations import Decoding, RequestError, decode, log_operation_of
 from palio.server.outgoing import Outgoing
+from palio.server.postponed import Postponed
 
 if TYPE_CHECKING:
     from palio.server.server import Server
 
-_SLICE = 8_192
-"""Bytes of requests that are taken before others have their turn."""
 _QUICK = (frames.PUBLISH, frames.PUBLISH_WITH, frames.ACKNOWLEDGE, frames.LINK)
 """Frames that are no requests of parties."""
 _TLS_HANDSHAKE = b"\x16\x03"
@@ -47,8 +47,8 @@ class Connection(asyncio.Protocol):
         self._server = server
         self.serial = next(_serials)
         self._transport: asyncio.Transport = None  # type: ignore[assignment]
-        self._rest, self._later = bytearray(), bytearray()
-        """The beginning of a frame; and frames that are taken when the loop comes round again."""
+        self._rest, self._postponed = bytearray(), Postponed(server, self._go_on)
+        """The beginning of a frame; and what is taken when the loop comes round again."""
         self._missing = 0
         """So many bytes are missing until there is something to look at."""
         self._outgoing: Outgoing = None  # type: ignore[assignment]
@@ -157,8 +157,8 @@ class Connection(asyncio.Protocol):
         server.counts.bytes_in += len(data)
         self.received += len(data)
         self.heard = server.loop.time()
-        if self._later:
-            self._later += data
+        if self._postponed:
+            self._postponed.frames += data
             return
         if self._rest:
             self._rest += data
@@ -173,23 +173,15 @@ class Connection(asyncio.Protocol):
         """Take the frames that are whole."""
         most = self._most_bytes()
         runs, consumed, is_bad = _core.scan_frames(data, most)
+        waiting = None
+        self._postponed.begin_turn()
         try:
-            asked = 0
-            for kind, begin, end in runs:
-                if self.is_closing:
-                    return
-                if asked > _SLICE:
-                    self._put_off(data[begin:])
-                    return
-                self._received(kind, data, begin, end)
-                asked += end - begin if kind not in _QUICK else 0
-        except RefusedError as error:
-            self.close(error.code, str(error))
-        except PeerError as error:
-            self.close(Code.FRAME, str(error))
+            waiting = self._take_frames(data, runs, consumed)
         except Exception as error:  # noqa: BLE001 (a fault of ours concerns this connection, and no other one)
-            self._server.fault("connection", error)
-            self.fail()
+            self._end_because_of(error)
+        if waiting is not None:
+            self._put_off(data[waiting:])
+            return
         if is_bad and self._most_bytes() > most and not self.is_closing:
             self._read(data[consumed:])  # it has come together with the welcome, after which frames may be longer
             return
@@ -199,19 +191,53 @@ class Connection(asyncio.Protocol):
             self.close(Code.FRAME_TOO_LONG, f"a frame that is empty, or longer than {most:,} bytes")
         self._keep(data, consumed)
 
+    def _take_frames(self, data: bytes, runs: Iterable[tuple[int, int, int]], end: int) -> int | None:
+        """Take frames until this turn's share is used up; return where the first one begins that has to wait."""
+        postponed = self._postponed
+        for kind, begin, behind in runs:
+            if self.is_closing:
+                return None
+            if postponed.is_used_up:
+                return begin
+            self._received(kind, data, begin, behind)
+            if kind not in _QUICK:
+                postponed.count(behind - begin)
+        return None if postponed.request is None else end
+
+    def _end_because_of(self, error: Exception) -> None:
+        """Something went wrong with what has come: end this connection, and no other one."""
+        if isinstance(error, RefusedError):
+            self.close(error.code, str(error))
+        elif isinstance(error, PeerError):
+            self.close(Code.FRAME, str(error))
+        else:
+            self._server.fault("connection", error)
+            self.fail()
+
     def _put_off(self, data: bytes) -> None:
         """Take the rest when the loop comes round again: to decode all requests at once would keep others waiting."""
-        self._later = bytearray(data)
+        self._postponed.frames = bytearray(data)
         self._transport.pause_reading()
-        self._server.loop.call_soon(self._go_on)
+        self._postponed.plan()
 
     def _go_on(self) -> None:
         """Take what was put off, unless what was taken before has to be handled first."""
-        if self._later and not self.is_closing and not self.is_paused and not self._is_behind:
-            data, self._later = bytes(self._later), bytearray()
+        postponed = self._postponed
+        if not postponed or self.is_closing or self.is_paused or self._is_behind:
+            return
+        if postponed.request is not None:
+            postponed.begin_turn()
+            try:
+                self._decode(*postponed.request)
+            except Exception as error:  # noqa: BLE001 (it concerns this connection, and no other one)
+                self._end_because_of(error)
+            if postponed:
+                postponed.plan()
+        else:
+            data, postponed.frames = bytes(postponed.frames), bytearray()
             self._read(data)
-            if not self._later:
-                self._read_on()
+        if not postponed:
+            self._read_on()
 
     def _most_bytes(self) -> int:
         settings = self._server.config.connections
@@ -322,14 +348,24 @@ class Connection(asyncio.Protocol):
                 raise RefusedError(Code.FRAME, f"a {type(frame).__name__} does not belong here")
 
     def _ask(self, asked: Ask | control.Replay | control.Reject | control.Letters) -> None:
+        if isinstance(asked, Ask):
+            self._decode(asked, decode(asked, self.name, self._server.config.model_limits))
+            return
         try:
-            if isinstance(asked, Ask):
-                operation = operation_of(asked, self.name, self._server.config.model_limits)
-            else:
-                operation = log_operation_of(asked)
+            operation = log_operation_of(asked)
         except RequestError as error:
             self.refuse(asked.number, error.code, str(error))
         else:
+            self._server.driver.ask(self, asked.number, operation)
+
+    def _decode(self, asked: Ask, decoding: Decoding) -> None:
+        """Decode a request as far as this turn permits, and hand it on when it is decoded to its end."""
+        try:
+            operation = self._postponed.decode(asked, decoding)
+        except RequestError as error:
+            self.refuse(asked.number, error.code, str(error))
+            return
+        if operation is not None:
             self._server.driver.ask(self, asked.number, operation)
 
     def refuse(self, number: int, code: Code, text: str) -> None:
@@ -406,15 +442,15 @@ class Connection(asyncio.Protocol):
 
     def _read_on(self) -> None:
         self.heard = self._server.loop.time()
-        if self._later:
-            self._server.loop.call_soon(self._go_on)
+        if self._postponed:
+            self._postponed.plan()
         elif not self.is_closing and not self.is_held_up:
             self._transport.resume_reading()
 
     @property
     def is_held_up(self) -> bool:
         """Whether nothing is read from it, and its silence means nothing."""
-        return self.is_paused or self._is_behind or bool(self._later)
+        return self.is_paused or self._is_behind or bool(self._postponed)
 
     def close(self, code: Code, text: str) -> None:
         """Say why, and end it; nobody else is concerned.
@@ -428,7 +464,7 @@ class Connection(asyncio.Protocol):
         self.reason = self.reason or f"{code.value}: {text}"
         self._stop_timer()
         self._drop_rest()
-        self._later.clear()
+        self._postponed.clear()
         if code is Code.SLOW:
             self._outgoing.clear()  # it would not take it
             self._out.clear()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any
+
+from msgspec import Raw
 
 from palio.codec import control
 from palio.codec.parts import instant
@@ -41,19 +44,22 @@ def check_number(number: int) -> None:
         raise RefusedError(Code.FRAME, f"numbers of requests are from 0 to {_MOST_NUMBER:,}")
 
 
-def operation_of(ask: control.Ask, party: str, limits: Limits) -> ports.Operation:
-    """The operation that a party asks for."""
+Decoding = Generator[int, None, ports.Operation]
+"""A request that is decoded filter by filter. Each step says how many constraints it has decoded, and at least one."""
+
+
+def decode(ask: control.Ask, party: str, limits: Limits) -> Decoding:
+    """Decode the operation that a party asks for, step by step."""
     if ask.operation not in _OPERATIONS:
         raise RefusedError(Code.FRAME, f"there is no operation {ask.operation!r:.40}")
     check_number(ask.number)
     operation, subjects = _OPERATIONS[ask.operation]
     if ask.party not in ("", party):
         raise RequestError(Code.NOT_ALLOWED, "nobody may act for another party here")
-    try:
-        subject: Any = control.subject(ask.kind, ask.document, limits)
-        instead: tuple[Any, ...] = tuple([control.subject(*each, limits) for each in ask.instead])
-    except DecodeError as error:
-        raise RequestError(code_of(error), str(error)) from error
+    subject = yield from _subject(ask.kind, ask.document, limits)
+    instead: list[Any] = []
+    for index, (kind, document) in enumerate(ask.instead):
+        instead.append((yield from _subject(kind, document, limits, f"instead[{index}]: ")))
     if not isinstance(subject, subjects):
         raise RequestError(Code.INVALID, f"one cannot {ask.operation} {ask.kind}s")
     if instead and (operation is not ports.Unsubscribe or not all(isinstance(each, subjects) for each in instead)):
@@ -62,8 +68,15 @@ def operation_of(ask: control.Ask, party: str, limits: Limits) -> ports.Operatio
     if ask.operation in _WAITING:
         made = operation(subject, ask.wait)
     else:
-        made = operation(subject, instead) if instead else operation(subject)
+        made = operation(subject, tuple(instead)) if instead else operation(subject)
     return made
+
+
+def _subject(kind: str, document: Raw, limits: Limits, place: str = "") -> Generator[int, None, Any]:
+    try:
+        return (yield from control.subject_steps(kind, document, limits))
+    except DecodeError as error:
+        raise RequestError(code_of(error), f"{place}{error}") from error
 
 
 def log_operation_of(asked: control.Replay | control.Reject | control.Letters) -> ports.Operation:

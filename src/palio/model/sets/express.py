@@ -55,7 +55,7 @@ def express(name: str, allowed: ValueSet, most: int, *, is_of_filter: bool = Fal
         chosen = list(islice(_tests(spelling, allowed), most + 1))
     except Unspeakable:
         return None
-    constraints = tuple(Constraint(name, operator, value, spelling.type) for operator, value in chosen)
+    constraints = tuple([Constraint.of_checked(name, operator, value, spelling.type) for operator, value in chosen])
     if not constraints:
         constraints = (Constraint(name, Operator.ANY, type=spelling.type),)
     # Not every pair of an integer and a float part comes from the same literals: see whether this one does.

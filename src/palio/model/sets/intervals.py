@@ -23,7 +23,8 @@ from __future__ import annotations
 import math
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from palio.model.operator import Operator
@@ -76,6 +77,24 @@ class Domain(NamedTuple):
         if bounds and bounds[0] == self.bottom:
             return bounds[1:]
         return (self.bottom, *bounds)
+
+    def all_but(self, holes: Iterable[Bounds]) -> Bounds:
+        """The values of the domain that are in none of the sets, each of which is an interval or empty.
+
+        >>> INTEGER.all_but([(7, 8), (3, 5), (4, 6)]) == INTEGER.complement((3, 6, 7, 8))
+        True
+        """
+        result = [self.bottom]
+        for hole in sorted(filter(None, holes), key=itemgetter(0)):
+            if hole[0] > result[-1]:
+                result += hole
+            elif len(hole) == 1:
+                result.pop()
+            elif hole[1] > result[-1]:
+                result[-1] = hole[1]
+            if len(result) % 2 == 0:
+                break  # nothing is left up to the top
+        return tuple(result)
 
     def _clamp(self, boundary: Boundary) -> Boundary | None:
         """The boundary moved into the domain; ``None`` stands for its top."""

@@ -99,13 +99,14 @@ def conjunction(constraints: Iterable[Constraint]) -> ValueSet:
         return ABSENT
     constraints = [constraint for constraint in constraints if constraint.operator.takes_value]
     if fields == {"string"}:
-        selected = strings.conjoin([_string_shape(constraint) for constraint in constraints] or [Shape(STRING.full)])
-        return ValueSet(string=selected)
-    allowed = {
-        field: fold(intersection, [domain.select(each.operator, each.value) for each in constraints] or [domain.full])
-        for field, domain in _DOMAIN_OF.items()
-        if field in fields
-    }
+        return ValueSet(string=strings.conjoin(_string_shapes(constraints)))
+    holes = [each.value for each in constraints if each.operator is Operator.NE]
+    others = [each for each in constraints if each.operator is not Operator.NE]
+    allowed = {}
+    for field, domain in _DOMAIN_OF.items():
+        if field in fields:
+            but = domain.all_but([domain.select(Operator.EQ, value) for value in holes])
+            allowed[field] = fold(intersection, [but, *(domain.select(each.operator, each.value) for each in others)])
     return ValueSet(orders=Orders(**allowed))
 
 
@@ -144,6 +145,20 @@ def _common_fields(constraints: list[Constraint]) -> frozenset[str] | None:
     for constraint in constraints:
         fields &= {"absent"} if constraint.operator is Operator.ABSENT else _FIELDS_OF[constraint.type]
     return fields or None
+
+
+def _string_shapes(constraints: list[Constraint]) -> list[Shape]:
+    """Shapes that together select what all of the constraints of type string select: one for all that is left out."""
+    holes: list[Bounds] = []
+    others: list[Shape] = []
+    for each in constraints:
+        if each.operator is Operator.NE:
+            holes.append(STRING.select(Operator.EQ, each.value))
+        elif each.operator is Operator.NOT_PREFIX:
+            holes.append(cone(str(each.value)))
+        else:
+            others.append(_string_shape(each))
+    return [Shape(STRING.all_but(holes)), *others]
 
 
 def _string_shape(constraint: Constraint) -> Shape:
