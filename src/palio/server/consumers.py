@@ -48,7 +48,7 @@ class Consumers:
             dropped = connection.drop_deliveries()
             if dropped:
                 self.dropped(connection, dropped)
-            if connection.waiting > CHUNK:  # answers that it does not take
+            if connection.outgoing.queued > CHUNK:  # answers that it does not take
                 self.disconnect(connection, waiting)
             else:
                 self._begin_to_drop(connection, waiting, 0)

@@ -80,6 +80,11 @@ class Outgoing:
         """The bytes that wait to be written."""
         return self._queued + self._transport.get_write_buffer_size()
 
+    @property
+    def queued(self) -> int:
+        """The bytes that the transport has not got. A block of deliveries that it has got is written as a whole."""
+        return self._queued
+
     def write(self, frames: list[bytes], counts: list[int]) -> int:
         """Write frames behind all that waits. ``counts`` has the deliveries in each. Returns the number of bytes."""
         if self._is_blocked:
