@@ -6,6 +6,7 @@ They live in the process of the campaign. A program whose client gives up makes 
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
@@ -33,7 +34,7 @@ _ATTEMPTS = 1_000_000
 """So often a client connects again before a program makes another one."""
 
 
-class Program:
+class Program(ABC):
     """Keeps a client, and replaces one that has given up."""
 
     def __init__(self, name: str, server: str, url: Callable[[], str], write: Write, **options: object) -> None:
@@ -79,9 +80,9 @@ class Program:
                 self.client = None
                 await client.close()
 
+    @abstractmethod
     async def work(self, client: Client) -> None:
         """Use a client until it gives up."""
-        raise NotImplementedError
 
     async def has_spread(self, barrier: int) -> None:
         """Wait until everything that this program subscribes to or advertises has spread through the network."""
@@ -92,8 +93,9 @@ class Program:
                     return
             await asyncio.sleep(PAUSE)
 
+    @abstractmethod
     async def _spread(self, client: Client, barrier: int) -> None:
-        raise NotImplementedError
+        """The same, with a client that is connected."""
 
 
 class Publisher(Program):

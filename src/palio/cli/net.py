@@ -89,7 +89,7 @@ def _print_network(document: dict[str, Any]) -> None:
 
 
 def _store_problems(store: dict[str, Any]) -> Iterator[str]:
-    """What an operator has to know of a store and an archive."""
+    """Problems of a store and an archive that an operator has to solve."""
     if store.get("is_full"):
         yield "the store has no room, and publications are refused"
     if store.get("damage"):

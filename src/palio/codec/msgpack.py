@@ -64,7 +64,7 @@ def decode_steps(cls: type[T], data: bytes, limits: Limits = DEFAULT_LIMITS) -> 
 
 
 def _fields(cls: type[T], data: bytes, limits: Limits) -> list[Any]:
-    """What follows the version."""
+    """The content behind the version."""
     # The largest document within the limits is a pattern; a larger one need not be built to be refused.
     most = (limits.pattern_filters + 2) * (limits.constraints + 2) * 6
     fields = unpack(data, parts.DEPTH, min(most, MAX_INTEGER))

@@ -47,7 +47,7 @@ def cost_of(element: Element) -> int:
 
 
 def cost_of_reading(element: Filter | Advertisement) -> int:
-    """What it costs to find the canonical form of an element, and to put it into indexes."""
+    """The cost of finding the canonical form of an element, and of putting it into indexes."""
     return max(ENTERING * cost_of(element), _READING * len(element.constraints))
 
 
