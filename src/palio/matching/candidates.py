@@ -35,14 +35,13 @@ from palio.matching.features import (
     reverse_hull,
     texts_of,
 )
+from palio.matching.groups import Directory, Signature
 from palio.model.advertisement import Advertisement
 from palio.model.filter import Filter
 from palio.model.sets.intervals import Boundary
 from palio.model.sets.strings import StringSet
 
 E = TypeVar("E", Filter, Advertisement)
-Token = tuple[str, Kind]
-Signature = tuple[Token, ...]
 Hulls = tuple[Hull, ...]
 
 _MOST_VIEWS: Final = 8
@@ -412,18 +411,24 @@ class Index(Generic[N]):
         self._fewer_cover = kind is Filter
         """A filter that covers speaks of fewer names, an advertisement that covers speaks of more."""
         self._groups: dict[Signature, _Group[N]] = {}
-        self._by_need: dict[Token | None, dict[_Group[N], None]] = {}
-        """Each group under one of its names and kinds, the one with fewest others; ``None`` if it has no names."""
-        self._by_offer: dict[Token, dict[_Group[N], None]] = {}
-        """Each group under all the names and kinds that it gets along with."""
+        kinds = covering_kinds, covered_kinds
+        self._directory: Directory[_Group[N]] = Directory(*(kinds if self._fewer_cover else kinds[::-1]))
         self._plans: dict[tuple[Signature, bool], list[_Step[N]]] = {}
+        self._asked = 0
+        """Groups that all searches together have asked."""
+
+    @property
+    def effort(self) -> int:
+        """What all searches together have cost, in looks at one group, about; candidates are not counted."""
+        return self._asked + self._directory.effort
 
     def add(self, entry: N) -> None:
         """Add an entry that is not there yet."""
         group = self._groups.get(entry.signature)
         if group is None:
             group = self._groups[entry.signature] = _Group(entry.signature)
-            self._announce(group)
+            self._directory.add(group, group.signature)
+            self._plans.clear()
         group.add(entry)
 
     def remove(self, entry: N) -> None:
@@ -432,7 +437,8 @@ class Index(Generic[N]):
         group.remove(entry)
         if not group.entries:
             del self._groups[entry.signature]
-            self._withdraw(group)
+            self._directory.remove(group, group.signature)
+            self._plans.clear()
 
     def may_cover(self, asked: Entry[Any]) -> Iterator[N]:
         """Entries among which are all that cover the one asked about."""
@@ -443,7 +449,9 @@ class Index(Generic[N]):
         return self._search(asked, wide=False)
 
     def _search(self, asked: Entry[Any], wide: bool) -> Iterator[N]:
-        for step in self._plan(asked.signature, wide):
+        plan = self._plan(asked.signature, wide)
+        self._asked += len(plan)
+        for step in plan:
             views = step.views()
             best = views[0] if len(views) == 1 else min(views, key=lambda view: view.estimate(asked))
             yield from best.search(asked)
@@ -455,57 +463,11 @@ class Index(Generic[N]):
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
             is_within = self._fewer_cover is wide
-            groups = self._needing_at_most(signature) if is_within else self._offering(signature)
+            directory = self._directory
+            groups = directory.needing_at_most(signature) if is_within else directory.offering(signature)
             plan = [_Step(group, _questions(signature, group.signature, wide, is_within)) for group in groups]
             self._plans[signature, wide] = plan
         return plan
-
-    def _announce(self, group: _Group[N]) -> None:
-        self._plans.clear()
-        need = min(group.signature, key=lambda token: len(self._by_need.get(token, ())), default=None)
-        self._by_need.setdefault(need, {})[group] = None
-        for token in self._offer(group.signature):
-            self._by_offer.setdefault(token, {})[group] = None
-
-    def _withdraw(self, group: _Group[N]) -> None:
-        self._plans.clear()
-        for need in (None, *group.signature):
-            _discard(self._by_need, need, group)
-        for token in self._offer(group.signature):
-            _discard(self._by_offer, token, group)
-
-    def _offer(self, signature: Signature) -> list[Token]:
-        kin = covering_kinds if self._fewer_cover else covered_kinds
-        return [(name, other) for name, kind in signature for other in kin(kind)]
-
-    def _needing_at_most(self, signature: Signature) -> list[_Group[N]]:
-        """The groups all of whose names and kinds get along with a signature."""
-        offer: dict[Token, None] = dict.fromkeys(self._offer(signature))
-        return [
-            group
-            for token in (None, *offer)
-            for group in self._by_need.get(token, ())
-            if all(need in offer for need in group.signature)
-        ]
-
-    def _offering(self, signature: Signature) -> list[_Group[N]]:
-        """The groups that get along with all names and kinds of a signature."""
-        if not signature:
-            return list(self._groups.values())
-        lists = sorted((self._by_offer.get(token, {}) for token in signature), key=len)
-        return [group for group in lists[0] if all(group in others for others in lists[1:])]
-
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-def _discard(lists: dict[K, dict[V, None]], key: K, value: V) -> None:
-    """Take a value out of one of the lists, if it is there, and an empty list out of the others."""
-    if value in lists.get(key, ()):
-        del lists[key][value]
-        if not lists[key]:
-            del lists[key]
 
 
 def _questions(asked: Signature, stored: Signature, wide: bool, is_within: bool) -> list[_Spec]:
@@ -545,6 +507,11 @@ class Among(Generic[N]):
     def may_be_covered(self, asked: Entry[Any]) -> Sequence[N]:
         """Those among which are all that the one asked about covers."""
         return self._entries if self._is_few else list(self._index.may_be_covered(asked))
+
+    @property
+    def effort(self) -> int:
+        """What all searches together have cost: see :attr:`Index.effort`."""
+        return self._index.effort
 
     @property
     def _is_few(self) -> bool:

@@ -12,7 +12,7 @@ itself and comes to the same result.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from palio.model.advertisement import Advertisement
 from palio.model.filter import Filter
@@ -22,6 +22,18 @@ Element = Filter | Advertisement | Pattern
 E = TypeVar("E", Filter, Advertisement, Pattern)
 T = TypeVar("T")
 """What an order consists of: elements, or nodes that have one."""
+
+
+class Candidates(NamedTuple, Generic[T]):
+    """What an index has found for an element."""
+
+    wide: list[T]
+    """All that may cover it, and others."""
+    narrow: list[T]
+    """All that it may cover, and others."""
+    effort: int = 0
+    """The groups and branches of indexes at which the searches have looked."""
+
 
 Steps = Iterator[int]
 """Work that is done piece by piece; each piece says what it has cost, in comparisons of small filters, about."""
@@ -146,7 +158,7 @@ class Preparation:
         element: Element,
         family: Family[T],
         element_of: Callable[[T], Any],
-        candidates: Callable[[], tuple[list[T], list[T]]],
+        candidates: Callable[[], Candidates[T]],
     ) -> Steps:
         """Compare an element with all that may cover it, and with all that it may cover, members among them.
 
@@ -157,8 +169,8 @@ class Preparation:
             return
         found: Relatives[T] = Relatives(family)
         self._relatives[key] = found  # type: ignore[assignment]
-        wide, narrow = candidates()
-        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
+        wide, narrow, effort = candidates()
+        yield 1 + effort + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
         for other in wide:
             its = element_of(other)
             if its.covers(element):

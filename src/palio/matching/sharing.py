@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final, Generic
 
 from palio.matching.candidates import Among, E, Entry, Index
-from palio.matching.preparation import ENTERING, Preparation, Preparations, Relatives, Steps, cost_of
+from palio.matching.preparation import ENTERING, Candidates, Preparation, Preparations, Relatives, Steps, cost_of
 from palio.model.advertisement import Advertisement
 from palio.model.filter import Filter
 
@@ -214,12 +214,13 @@ class SharedOrder(Generic[E]):
         for node in nodes:
             yield from preparation.compare(self, node.element, family, _element_of, partial(self._around, node, among))
 
-    def _around(self, node: Node[E], among: Among[Node[E]]) -> tuple[list[Node[E]], list[Node[E]]]:
+    def _around(self, node: Node[E], among: Among[Node[E]]) -> Candidates[Node[E]]:
+        before = self._index.effort + among.effort
         wide: list[Node[E]] = list(self._wide(node))
         wide.extend(among.may_cover(node))
         narrow: list[Node[E]] = list(self._narrow(node))
         narrow.extend(among.may_be_covered(node))
-        return wide, narrow
+        return Candidates(wide, narrow, self._index.effort + among.effort - before)
 
     # -- all elements at once ------------------------------------------------------------------------------------------
 

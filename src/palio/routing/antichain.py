@@ -9,6 +9,7 @@ from typing import Generic
 from palio.matching.candidates import Among, E, Entry, Index
 from palio.matching.preparation import (
     ENTERING,
+    Candidates,
     Family,
     Preparation,
     Preparations,
@@ -103,7 +104,7 @@ class Antichain(Generic[E]):
                     yield ENTERING * cost_of(begun)
         for elements in (ends, begins):
             for element in elements:
-                around: Callable[[], tuple[list[E], list[E]]] = partial(self._around, element, begins, among)
+                around: Callable[[], Candidates[E]] = partial(self._around, element, begins, among)
                 yield from preparation.compare(self._key, element, family, _itself, around)
 
     def foresee(self, preparation: Preparation, begins: Sequence[E], ends: Sequence[E] = ()) -> tuple[list[E], list[E]]:
@@ -122,8 +123,9 @@ class Antichain(Generic[E]):
         assert found is not None
         return found
 
-    def _around(self, element: E, begins: Sequence[E], among: Among[Entry[E]] | None) -> tuple[list[E], list[E]]:
+    def _around(self, element: E, begins: Sequence[E], among: Among[Entry[E]] | None) -> Candidates[E]:
         """What may cover an element, and what it may cover, of what is held and of what will be."""
+        before = self._index.effort + (0 if among is None else among.effort)
         wide: list[E] = []
         narrow: list[E] = []
         asked: Entry[E] | None = None
@@ -141,7 +143,8 @@ class Antichain(Generic[E]):
         else:
             wide += begins
             narrow += begins
-        return wide, narrow
+        effort = self._index.effort + (0 if among is None else among.effort) - before
+        return Candidates(wide, narrow, effort)
 
     # -- comparisons ---------------------------------------------------------------------------------------------------
 
