@@ -22,6 +22,7 @@ struct ColumnLimits {
   uint64_t attributes;
   uint64_t name_bytes;
   uint64_t value_bytes;
+  uint64_t prepared = ~uint64_t{0};  // entries of a dictionary that are read in advance; of a larger one those in use are
 };
 
 namespace detail {
@@ -232,7 +233,7 @@ class ArrowBatch {
     }
   }
 
-  // Prepares the entries, unless there are more of them than rows: then few are read, each on its own.
+  // Prepares the entries, unless there are more of them than rows that are read: then few are, each on its own.
   void add_dictionary(const ArrowSchema& schema, const ArrowArray& array, uint64_t c, const ColumnLimits& limits) {
     ArrowColumn& column = columns_.back();
     if (!is_index(column.kind)) detail::damaged("dictionary with indexes that are no integers");
@@ -242,7 +243,7 @@ class ArrowBatch {
       throw ColumnFailure(ColumnFailure::Code::type, "a dictionary of dictionaries; decode it first");
     }
     const ArrowColumn& values = dictionary.values.front();
-    if (array.length <= rows_) {
+    if (array.length <= rows_ && static_cast<uint64_t>(array.length) <= limits.prepared) {
       dictionary.entries.resize(static_cast<size_t>(array.length));
       int64_t at = 0;
       for (DictionaryEntry& entry : dictionary.entries) {

@@ -105,6 +105,8 @@ class ResultColumn {
     if (size_ == 0) return &nothing;
     return is_wide() ? static_cast<const void*>(std::get<1>(*numbers_).data()) : std::get<0>(*numbers_).data();
   }
+  // The numbers themselves, if they have 64 bits; else null.
+  const int64_t* wide() const { return is_wide() ? std::get<1>(*numbers_).data() : nullptr; }
   int64_t at(int64_t row) const {
     size_t place = static_cast<size_t>(row);
     return is_wide() ? std::get<1>(*numbers_)[place] : std::get<0>(*numbers_)[place];

@@ -9,25 +9,51 @@
 #include "arrow.hpp"
 #include "buffer.hpp"
 #include "shared_index.hpp"
+#include "unions.hpp"
 
 namespace palio {
 
 constexpr int64_t most_rows = std::numeric_limits<int32_t>::max();
 
-// Pairs of row and filter, as many as allowed.
+// What was found for a row and not handed out yet.
+struct RestOfRow {
+  int64_t row = 0;
+  const int64_t* begin = nullptr;
+  const int64_t* end = nullptr;
+
+  bool is_empty() const { return begin == end; }
+};
+
+// Pairs of row and filter, as many as allowed. What is found beyond that of a row is kept, so that no row is matched again;
+// or with whole rows, the row that reaches the limit is the last one, and comes with all that it has.
 class PairSink {
  public:
-  PairSink(uint64_t limit, int64_t after_row, uint64_t after_id) : limit_(limit), row_(after_row), id_(after_id) {}
+  PairSink(uint64_t limit, bool whole_rows, RestOfRow after) : limit_(limit), whole_rows_(whole_rows), after_(after) {}
 
-  void begin(int64_t all_rows) { all_rows_ = all_rows; }
+  // Hands out first what an earlier call has left.
+  void begin(int64_t all_rows) {
+    all_rows_ = all_rows;
+    first_row_ = next_row_ = std::min(after_.row + (after_.is_empty() ? 0 : 1), all_rows);
+    if (after_.row >= all_rows || after_.is_empty()) return;
+    size_t left = static_cast<size_t>(after_.end - after_.begin);
+    size_t count = whole_rows_ ? left : static_cast<size_t>(std::min<uint64_t>(left, limit_));
+    std::fill_n(rows.extend(count), count, static_cast<int32_t>(after_.row));
+    std::copy_n(after_.begin, count, ids.extend(count));
+    taken_ = count;
+    is_full_ = count < left || (whole_rows_ && count >= limit_);
+    if (count < left) next_row_ = after_.row;
+  }
 
   Buffer<int32_t> rows;
   Buffer<int64_t> ids;
+  Buffer<int64_t> rest;  // of the row that comes next, which was matched then; if there is none, it was not
 
-  int64_t first_row() const { return row_ < 0 ? 0 : row_; }
+  int64_t first_row() const { return first_row_; }
   bool is_full() const { return is_full_; }
-  int64_t last_row() const { return rows.back(); }
-  int64_t last_id() const { return ids.back(); }
+  uint64_t most_pairs() const { return limit_; }  // rows that are not read would make preparing for them a waste
+  bool is_done() const { return next_row_ == all_rows_; }
+  int64_t next_row() const { return next_row_; }
+  size_t taken() const { return taken_; }  // of what an earlier call has left
 
   void shrink() {
     rows.shrink();
@@ -36,13 +62,14 @@ class PairSink {
 
   void take(int64_t row, const Workspace& workspace) {
     workspace.visit([&](auto begin, auto end) {
-      if (row == row_) begin = std::upper_bound(begin, end, id_);  // some of this row were taken before
-      size_t count = static_cast<size_t>(end - begin);
-      is_full_ = count > limit_ - rows.size();
-      if (is_full_) count = limit_ - rows.size();
+      size_t found = static_cast<size_t>(end - begin);
+      size_t count = whole_rows_ ? found : static_cast<size_t>(std::min<uint64_t>(found, limit_ - rows.size()));
       size_t expected = this->expected(row, count);
       std::fill_n(rows.extend(count, expected), count, static_cast<int32_t>(row));
       std::copy_n(begin, count, ids.extend(count, expected));
+      if (count < found) std::copy_n(begin + count, found - count, rest.extend(found - count));
+      is_full_ = count < found || (whole_rows_ && rows.size() >= limit_);
+      next_row_ = count < found ? row : row + 1;
     });
   }
 
@@ -50,7 +77,7 @@ class PairSink {
   // As many as there will be if rows go on like this, within reason.
   size_t expected(int64_t row, size_t count) const {
     double so_far = static_cast<double>(rows.size() + count);
-    double share = static_cast<double>(row + 1 - first_row()) / static_cast<double>(all_rows_ - first_row());
+    double share = static_cast<double>(row + 1 - first_row_) / static_cast<double>(all_rows_ - first_row_);
     double most = std::min(so_far + most_ahead, static_cast<double>(limit_));
     return static_cast<size_t>(std::min(so_far * 1.02 / share, most));
   }
@@ -58,9 +85,10 @@ class PairSink {
   static constexpr double most_ahead = 1 << 22;  // memory that is not used yet costs addresses only
 
   uint64_t limit_;
-  int64_t all_rows_ = 1;
-  int64_t row_;
-  uint64_t id_;
+  bool whole_rows_;
+  RestOfRow after_;
+  int64_t all_rows_ = 1, first_row_ = 0, next_row_ = 0;
+  size_t taken_ = 0;
   bool is_full_ = false;
 };
 
@@ -72,28 +100,34 @@ class CountSink {
   void begin(int64_t) {}
   int64_t first_row() const { return 0; }
   bool is_full() const { return false; }
+  uint64_t most_pairs() const { return ~uint64_t{0}; }
   void take(int64_t, const Workspace& workspace) { counts.push_back(static_cast<int64_t>(workspace.count())); }
 };
 
-// How often each filter is met, by id, added to what the caller has counted so far.
+// How often each filter is met, by id, added to what the caller has counted so far; a union by the first of its filters.
 class TallySink {
  public:
-  TallySink(int64_t* counts, uint64_t size) : counts_(counts), size_(size) {}
+  TallySink(int64_t* counts, uint64_t size, const UnionReducer* reducer)
+      : counts_(counts), size_(size), reducer_(reducer) {}
 
   void begin(int64_t) {}
   int64_t first_row() const { return 0; }
   bool is_full() const { return false; }
+  uint64_t most_pairs() const { return ~uint64_t{0}; }
 
   void take(int64_t, const Workspace& workspace) {
     workspace.visit([&](auto begin, auto end) {
       if (begin != end && end[-1] >= size_) throw CapacityFailure("counts", size_, end[-1] + 1, "counts needed");
       for (auto at = begin; at != end; ++at) ++counts_[*at];
+      if (begin == end || reducer_ == nullptr) return;
+      for (const auto& [filter, owner] : reducer_->displaced()) --counts_[filter], ++counts_[owner];
     });
   }
 
  private:
   int64_t* counts_;
   uint64_t size_;
+  const UnionReducer* reducer_;
 };
 
 // Rows that cannot be read, and why.
@@ -105,10 +139,6 @@ struct Skipped {
   void add(int64_t row, const Failure& failure) {
     failures.push_back(std::make_exception_ptr(failure));
     rows.push_back(row);
-  }
-
-  void drop_after(int64_t row) {
-    for (; !rows.empty() && rows.back() > row; rows.pop_back()) failures.pop_back();
   }
 };
 
@@ -186,7 +216,7 @@ bool read_row(const Rows& rows, const View& view, int64_t row, Event& event, Ski
 }
 
 template <class Rows, class Sink>
-void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink, Skipped* skipped) {
+void match_rows(SharedIndex& shared, int64_t count, Rows rows, UnionReducer* reducer, Sink& sink, Skipped* skipped) {
   constexpr int64_t at_once = 64;
   sink.begin(count);
   std::unique_ptr<Workspace> workspace = shared.take_workspace();
@@ -201,6 +231,7 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, Sink& sink, Skipp
         is_event = read_row(rows, view, row, workspace->matcher.event, skipped);
         if (is_event) {
           workspace->run(view, false);
+          if (reducer != nullptr) workspace->reduce(*reducer);
           ++events;
           tested += workspace->matcher.tested();
         } else {

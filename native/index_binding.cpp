@@ -3,6 +3,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -101,6 +102,48 @@ class WritableNumbers {
 
  private:
   Py_buffer view_;
+};
+
+// Numbers of 32 bits in an object of Python's: for each filter the first one of its union.
+class PyUnions {
+ public:
+  explicit PyUnions(nb::handle owners) {
+    constexpr const char* problem = "owners: no array of unsigned 32-bit integers";
+    if (PyObject_GetBuffer(owners.ptr(), &view_, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+      PyErr_Clear();
+      raise("CallerError", problem);
+    }
+    std::string_view format(view_.format == nullptr ? "B" : view_.format);
+    bool is_right = view_.itemsize == 4 && view_.ndim == 1 && (format == "I" || format == "L");
+    const uint32_t* numbers = static_cast<const uint32_t*>(view_.buf);
+    uint64_t size = static_cast<uint64_t>(view_.len) / sizeof(uint32_t);
+    bool is_sound = is_right && Unions::are_owners(numbers, size);
+    if (is_sound) unions_.emplace(numbers, size);
+    if (is_sound) return;
+    PyBuffer_Release(&view_);
+    raise("CallerError", is_right ? "owners: each is the number of the first filter of a union" : problem);
+  }
+  PyUnions(const PyUnions&) = delete;
+  PyUnions& operator=(const PyUnions&) = delete;
+  ~PyUnions() { PyBuffer_Release(&view_); }
+
+  const Unions& unions() const { return *unions_; }
+
+ private:
+  Py_buffer view_;
+  std::optional<Unions> unions_;
+};
+
+// What a call needs to leave out repeated unions, if it was given unions.
+class GivenUnions {
+ public:
+  explicit GivenUnions(const PyUnions* given) {
+    if (given != nullptr) reducer_.emplace(given->unions());
+  }
+  UnionReducer* reducer() { return reducer_ ? &*reducer_ : nullptr; }
+
+ private:
+  std::optional<UnionReducer> reducer_;
 };
 
 class PyIndex {
@@ -206,33 +249,44 @@ class PyIndex {
     return result(*workspace, false);
   }
 
-  // Rows, ids, where to go on (a row and an id, or -1 and 0), and what was skipped.
-  nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, uint64_t most,
-                        int64_t after_row, uint64_t after_id, bool skip_unreadable) {
-    PairSink sink(most, after_row, after_id);
+  // Rows, ids, where to go on (a row, or -1; what was found for it already, and how much of that was handed out), and what
+  // was skipped.
+  nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, const PyUnions* unions,
+                        uint64_t most, bool whole_rows, int64_t after_row, const ResultColumn* rest, uint64_t taken,
+                        bool skip_unreadable) {
+    RestOfRow after{std::max<int64_t>(after_row, 0)};
+    if (rest != nullptr && rest->is_wide() && taken < static_cast<uint64_t>(rest->size())) {
+      const int64_t* ids = rest->wide();
+      after.begin = ids + taken, after.end = ids + rest->size();
+    }
+    PairSink sink(most, whole_rows, after);
+    GivenUnions given(unions);
     Skipped skipped;
-    run_batch(object, bodies, limits, sink, skip_unreadable ? &skipped : nullptr);
+    run_batch(object, bodies, limits, given.reducer(), sink, skip_unreadable ? &skipped : nullptr);
     sink.shrink();
-    int64_t row = sink.is_full() ? (sink.rows.empty() ? after_row : sink.last_row()) : -1;
-    int64_t id = sink.is_full() ? (sink.ids.empty() ? static_cast<int64_t>(after_id) : sink.last_id()) : 0;
-    if (sink.is_full()) skipped.drop_after(row);  // the next call comes there again
+    bool is_over = !sink.is_full() || sink.is_done();
+    int64_t next = is_over ? -1 : sink.next_row();
+    bool is_same_row = next >= 0 && !after.is_empty() && next == after.row;
     nb::object rows = nb::cast(ResultColumn(std::move(sink.rows))), ids = nb::cast(ResultColumn(std::move(sink.ids)));
-    return nb::make_tuple(rows, ids, row, id, to_errors(skipped));
+    nb::object left = is_same_row ? nb::cast(*rest) : nb::cast(ResultColumn(std::move(sink.rest)));
+    uint64_t handed_out = is_same_row ? taken + sink.taken() : 0;
+    return nb::make_tuple(rows, ids, next, left, handed_out, to_errors(skipped));
   }
 
   ResultColumn match_counts(nb::handle object, nb::handle bodies, const BatchLimits& limits) {
     CountSink sink;
-    run_batch(object, bodies, limits, sink, nullptr);
+    run_batch(object, bodies, limits, nullptr, sink, nullptr);
     return ResultColumn(std::move(sink.counts));
   }
 
   // Adds to counts of 64 bits, one for each id; returns what was skipped.
   nb::list tally(nb::handle object, nb::handle bodies, nb::handle counts, const BatchLimits& limits,
-                 bool skip_unreadable) {
+                 const PyUnions* unions, bool skip_unreadable) {
     WritableNumbers numbers(counts);
-    TallySink sink(numbers.data(), numbers.size());
+    GivenUnions given(unions);
+    TallySink sink(numbers.data(), numbers.size(), given.reducer());
     Skipped skipped;
-    run_batch(object, bodies, limits, sink, skip_unreadable ? &skipped : nullptr);
+    run_batch(object, bodies, limits, given.reducer(), sink, skip_unreadable ? &skipped : nullptr);
     return to_errors(skipped);
   }
 
@@ -279,24 +333,25 @@ class PyIndex {
 
  private:
   template <class Sink>
-  void run_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, Sink& sink, Skipped* skipped) {
+  void run_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, UnionReducer* reducer, Sink& sink,
+                 Skipped* skipped) {
     bool has_bodies = !bodies.is_none();
     std::string column = has_bodies ? std::string(utf8(bodies.ptr())) : std::string();
     // A body is a document of its own, not a value.
     uint64_t most = has_bodies ? limits.document_bytes : limits.body.value_bytes;
-    TakenBatch taken(object, {limits.body.attributes, limits.body.name_bytes, most}, shared_.hasher());
+    TakenBatch taken(object, {limits.body.attributes, limits.body.name_bytes, most, sink.most_pairs()}, shared_.hasher());
     const ArrowBatch& batch = taken.batch();
     if (batch.rows() > most_rows) {
       throw CapacityFailure("rows", most_rows, static_cast<uint64_t>(batch.rows()), "rows in one batch");
     }
     nb::gil_scoped_release release;
-    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), sink, skipped);
+    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), reducer, sink, skipped);
     size_t place = 0;
     while (place < batch.columns() && batch.name(place) != column) ++place;
     if (place == batch.columns()) {
       throw ColumnFailure(ColumnFailure::Code::batch, "the batch has no column of this name").in(column);
     }
-    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), sink, skipped);
+    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), reducer, sink, skipped);
   }
 
   void run(Workspace& workspace, const View& view, bool only_one) {
@@ -435,6 +490,10 @@ SharedIndex& shared_of(nb::handle index) { return nb::cast<PyIndex&>(index).shar
 
 void register_index(nb::module_& module) {
   PyDateTime_IMPORT;  // each source file has a table of its own
+  nb::class_<PyUnions>(module, "Unions", "Which filters are one union; use it as palio.matching.Unions.")
+      .def("__init__", [](PyUnions* unions, nb::handle owners) { new (unions) PyUnions(owners); },
+           nb::arg("owners").none(), nb::sig("def __init__(self, owners: object) -> None"))
+      .def("__len__", [](const PyUnions& unions) { return unions.unions().size(); });
   nb::class_<PyIndex>(module, "Index", "Filters, indexed; use it as palio.matching.FilterIndex.")
       .def(nb::init<uint64_t>(), nb::arg("seed"))
       .def(nb::init<const nb::bytes&>(), nb::arg("path"))
@@ -463,30 +522,34 @@ void register_index(nb::module_& module) {
            nb::arg("payload_bytes"),
            nb::sig("def match_encoded(self, body: bytes, attributes: int, name_bytes: int, value_bytes: int, "
                    "payload_bytes: int) -> list[int]"))
-      .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t most, int64_t after_row,
-                             uint64_t after_id, bool skip_unreadable, uint64_t attributes, uint64_t name_bytes,
-                             uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes) {
+      .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, const PyUnions* unions, uint64_t most,
+                             bool whole_rows, int64_t after_row, const ResultColumn* rest, uint64_t taken,
+                             bool skip_unreadable, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
+                             uint64_t payload_bytes, uint64_t document_bytes) {
              BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.match_batch(batch, bodies, limits, most, after_row, after_id, skip_unreadable);
+             return index.match_batch(batch, bodies, limits, unions, most, whole_rows, after_row, rest, taken,
+                                      skip_unreadable);
            },
-           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("most"), nb::arg("after_row"),
-           nb::arg("after_id"), nb::arg("skip_unreadable"), nb::arg("attributes"), nb::arg("name_bytes"),
-           nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
-           nb::sig("def match_batch(self, batch: object, bodies: str | None, most: int, after_row: int, after_id: int, "
-                   "skip_unreadable: bool, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, "
-                   "document_bytes: int) -> tuple[Column, Column, int, int, list[tuple[int, palio.errors.PalioError]]]"))
-      .def("tally", [](PyIndex& index, nb::handle batch, nb::handle bodies, nb::handle counts, bool skip_unreadable,
-                       uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
-                       uint64_t document_bytes) {
-             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.tally(batch, bodies, counts, limits, skip_unreadable);
-           },
-           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("counts").none(), nb::arg("skip_unreadable"),
-           nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"), nb::arg("payload_bytes"),
-           nb::arg("document_bytes"),
-           nb::sig("def tally(self, batch: object, bodies: str | None, counts: object, skip_unreadable: bool, "
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("unions").none(), nb::arg("most"),
+           nb::arg("whole_rows"), nb::arg("after_row"), nb::arg("rest").none(), nb::arg("taken"),
+           nb::arg("skip_unreadable"), nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"),
+           nb::arg("payload_bytes"), nb::arg("document_bytes"),
+           nb::sig("def match_batch(self, batch: object, bodies: str | None, unions: Unions | None, most: int, "
+                   "whole_rows: bool, after_row: int, rest: Column | None, taken: int, skip_unreadable: bool, "
                    "attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> "
-                   "list[tuple[int, palio.errors.PalioError]]"))
+                   "tuple[Column, Column, int, Column, int, list[tuple[int, palio.errors.PalioError]]]"))
+      .def("tally", [](PyIndex& index, nb::handle batch, nb::handle bodies, nb::handle counts, const PyUnions* unions,
+                       bool skip_unreadable, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
+                       uint64_t payload_bytes, uint64_t document_bytes) {
+             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
+             return index.tally(batch, bodies, counts, limits, unions, skip_unreadable);
+           },
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("counts").none(), nb::arg("unions").none(),
+           nb::arg("skip_unreadable"), nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"),
+           nb::arg("payload_bytes"), nb::arg("document_bytes"),
+           nb::sig("def tally(self, batch: object, bodies: str | None, counts: object, unions: Unions | None, "
+                   "skip_unreadable: bool, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, "
+                   "document_bytes: int) -> list[tuple[int, palio.errors.PalioError]]"))
       .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
                               uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
                               uint64_t document_bytes) {

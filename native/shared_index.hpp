@@ -125,20 +125,32 @@ class Workspace {
     std::sort(ids_.begin(), ids_.end());
   }
 
+  // Leaves out some of what was found: reduce(begin, end) changes ids in their places and returns their new end.
+  template <class Reducer>
+  void reduce(Reducer& reducer) {
+    if (!has_ids_) {
+      end_ = reducer.reduce(begin_, end_);
+    } else {
+      uint64_t* begin = ids_.data();
+      ids_.resize(static_cast<size_t>(reducer.reduce(begin, begin + ids_.size()) - begin));
+    }
+  }
+
   // No event, nothing found.
   void skip() { end_ = begin_, has_ids_ = false; }
 
-  size_t count() const { return static_cast<size_t>(end_ - begin_); }
+  size_t count() const { return has_ids_ ? ids_.size() : static_cast<size_t>(end_ - begin_); }
   size_t used_bytes() const { return matcher.used_bytes() + ids_.capacity() * sizeof(uint64_t) + sorter_.used_bytes(); }
 
   // Calls visit(begin, end) with what the event met, ascending. Slots that were never used again are ids as they are.
   template <class Visit>
   auto visit(Visit visit) const {
-    return has_ids_ ? visit(ids_.data(), ids_.data() + ids_.size()) : visit(begin_, end_);
+    const Slot *begin = begin_, *end = end_;
+    return has_ids_ ? visit(ids_.data(), ids_.data() + ids_.size()) : visit(begin, end);
   }
 
  private:
-  const Slot *begin_ = nullptr, *end_ = nullptr;
+  Slot *begin_ = nullptr, *end_ = nullptr;
   std::vector<uint64_t> ids_;
   SlotSorter sorter_;
   bool has_ids_ = false;

@@ -138,16 +138,68 @@ def test_without_wanting_to_know_such_events_are_errors(tmp_path: Path, monkeypa
             list(run(task, [batch]))
 
 
-def test_no_more_pairs_at_once_than_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks, "MOST_PAIRS", 10)
-    shipment = ship([(i, f"x > {i}") for i in range(7)], tmp_path, monkeypatch)
-    batch = pa.record_batch({"k": range(20), "x": [i % 9 for i in range(20)]})
-    found = list(tasks.find(task_on(batch, shipment), shipping.open_shipment(shipment), batch))
+@pytest.mark.parametrize("most", [1, 10, 30, 10**6])
+@pytest.mark.parametrize("per_index", [1, 2, 100])
+def test_pieces_are_small_and_no_row_is_matched_twice(
+    most: int, per_index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_PAIRS", most)
+    filters: list[tuple[Id, str]] = [(i, f"x > {i}") for i in range(7)]
+    shipment = ship(filters, tmp_path, monkeypatch, filters_per_index=per_index, rows_per_batch=1)
+    batch = pa.record_batch({"k": range(40), "x": [i % 9 for i in range(40)]})
+    opened = shipping.open_shipment(shipment)
+    found = list(tasks.find(task_on(batch, shipment), opened, batch))
     assert [piece.begin for piece in found[1:]] == [piece.end for piece in found[:-1]]
-    assert found[0].begin == 0
-    assert found[-1].end == 20
-    assert all(len(piece.rows) <= 10 for piece in found)
-    assert len(found) < 20
+    assert (found[0].begin, found[-1].end) == (0, 40)
+    assert all(len(piece.rows) < (most + 7) * len(opened.indexes) for piece in found)
+    assert sum(len(piece.rows) for piece in found) == sum(min(7, i % 9) for i in range(40))
+    assert [index.stats().events for index in opened.indexes] == [40] * len(opened.indexes)
+    assert (len(found) > 1) == (most < 100)
+
+
+def test_pieces_of_one_index_do_not_wait_for_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One index finds nothing until the end, the other one much in every row: both look at each row once."""
+    monkeypatch.setattr(tasks, "MOST_PAIRS", 10)
+    filters: list[tuple[Id, str]] = [*((i, "x = 29") for i in range(5)), *((i, "x any") for i in range(5, 10))]
+    shipment = ship(filters, tmp_path, monkeypatch, filters_per_index=5, rows_per_batch=5)
+    batch = pa.record_batch({"k": range(30), "x": range(30)})
+    opened = shipping.open_shipment(shipment)
+    found = list(tasks.find(task_on(batch, shipment), opened, batch))
+    assert [piece.end for piece in found] == list(range(2, 31, 2))
+    assert [index.stats().events for index in opened.indexes] == [30, 30]
+    assert [id for piece in found for id in piece.filters.tolist()] == [*list(range(5, 10)) * 29, *range(10)]
+
+
+DIVIDED: list[tuple[Id, str]] = [
+    (1, "x > 0"),
+    (2, "x > 1 or x > 2"),
+    (1, "x > 1"),
+    (3, "x = 4"),
+    (2, "x < 0"),
+    (1, "y any"),
+]
+
+
+@pytest.mark.parametrize("per_index", [1, 2, 3, 4, 100])
+@pytest.mark.parametrize("tells_problems", [False, True])
+def test_unions_that_are_divided_among_indexes(
+    per_index: int, tells_problems: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipment = ship(DIVIDED, tmp_path, monkeypatch, filters_per_index=per_index, rows_per_batch=1)
+    values = [-1, 0, 1, 2, 3, 4, 5]
+    batch = pa.record_batch({"x": values, "y": [None, 1] * 3 + [None]})
+    events = [Notification({n: v for n, v in row.items() if v is not None}) for row in batch.to_pylist()]
+    task = Task(shipment, (), ("x", "y"), (), False, tells_problems)
+    check(task, batch, expected_ids(DIVIDED, events))
+
+
+@pytest.mark.parametrize("filters", [[(1, "x > 0"), (2, "x > 1 or x > 2")], [(1, "x > 0"), (2, "x > 1")]])
+def test_counts_make_no_pairs(filters: list[tuple[Id, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipment = ship(filters, tmp_path, monkeypatch)
+    monkeypatch.delattr(tasks, "find")
+    batch = pa.record_batch({"k": [1, 2, 3], "x": [0, 2, 5]})
+    rows = counted(task_on(batch, shipment, tells_problems=False), [[batch]])
+    assert {row["filter"]: row["count"] for row in rows} == {1: 2, 2: 2}
 
 
 def test_a_row_that_matches_more_than_is_wanted_at_once_comes_whole(

@@ -22,7 +22,11 @@ class Continuation(NamedTuple):
     """Where :meth:`FilterIndex.match_batch` stopped because its limit was reached."""
 
     row: int
-    id: int
+    """The row that comes next."""
+    rest: _core.Column
+    """What was found for it already, if the limit was reached within the row: no row is matched twice."""
+    taken: int
+    """How much of that was handed out."""
     owner: int
     """The number of the index that it belongs to."""
 
@@ -36,6 +40,32 @@ class BatchMatches(NamedTuple):
     """Pass it as ``after`` to go on; ``None`` when there is no more."""
     skipped: list[tuple[int, PalioError]]
     """Rows that could not be read, with the error that says why, if these were to be skipped."""
+
+
+class Unions:
+    """Filters of an index that are one union: a row that several of them match is found once.
+
+    ``owners`` is an array of unsigned 32-bit integers: for each filter the id of the first one of its union, which for
+    a filter on its own is itself. Filters with greater ids are on their own. It must not change afterwards.
+
+    >>> import array, pyarrow
+    >>> index = FilterIndex([Filter.parse("x > 1"), Filter.parse("x = 5"), Filter.parse("y any")])
+    >>> unions = Unions(array.array("I", [0, 0, 2]))
+    >>> matches = index.match_batch(pyarrow.record_batch({"x": [5, 0], "y": [1, 2]}), unions=unions)
+    >>> list(zip(matches.rows, matches.ids))
+    [(0, 0), (0, 2), (1, 2)]
+    """
+
+    __slots__ = ("_core",)
+
+    def __init__(self, owners: object) -> None:
+        self._core = _core.Unions(owners)
+
+    def __len__(self) -> int:
+        return len(self._core)
+
+    def __repr__(self) -> str:
+        return f"<Unions of {len(self):,} filters>"
 
 
 class IndexStats(NamedTuple):
@@ -145,20 +175,24 @@ class FilterIndex:
         """
         return self._core.match_encoded(document_bytes(body, self.limits), *self._body_limits)
 
-    def match_batch(
+    def match_batch(  # noqa: PLR0913 (each says a thing of its own)
         self,
         batch: object,
         *,
         bodies: str | None = None,
+        unions: Unions | None = None,
         limit: int | None = None,
+        whole_rows: bool = False,
         after: Continuation | None = None,
         skip_unreadable: bool = False,
     ) -> BatchMatches:
         """All pairs of row and filter that match, for an Arrow record batch of any library.
 
         Each column is an attribute, and null means that it is absent; or ``bodies`` names a binary column of encoded
-        bodies. ``limit`` bounds the number of pairs; what is left is had by a further call with ``after``. A row with a
-        value that is none of the model's, or whose body is no valid one, is an error, or is ``skipped`` and reported.
+        bodies. Of the filters of one union (``unions``) that match a row, only the first is given. ``limit`` bounds the
+        number of pairs; a further call with ``after`` goes on where this one stopped. With ``whole_rows`` the row that
+        reaches the limit is given with all its pairs. A row with a value that is none of the model's, or whose body is
+        no valid one, is an error, or is ``skipped`` and reported.
 
         >>> import pyarrow
         >>> batch = pyarrow.record_batch({"level": [5, None, 7]})
@@ -167,12 +201,21 @@ class FilterIndex:
         ([(0, 0), (2, 0), (2, 1)], None)
         """
         most = MAX_INTEGER if limit is None else _check_limit(limit)
-        row, id = (-1, 0) if after is None else self._check_continuation(after)
-        rows, ids, last_row, last_id, skipped = self._core.match_batch(
-            batch, _check_column(bodies), most, row, id, bool(skip_unreadable), *self._batch_limits
+        row, found, taken = (0, None, 0) if after is None else self._check_continuation(after)
+        rows, ids, next_row, rest, taken, skipped = self._core.match_batch(
+            batch,
+            _check_column(bodies),
+            _check_unions(unions),
+            most,
+            bool(whole_rows),
+            row,
+            found,
+            taken,
+            bool(skip_unreadable),
+            *self._batch_limits,
         )
-        rest = None if last_row < 0 else Continuation(last_row, last_id, self._number)
-        return BatchMatches(rows, ids, rest, skipped)
+        left = None if next_row < 0 else Continuation(next_row, rest, taken, self._number)
+        return BatchMatches(rows, ids, left, skipped)
 
     def match_counts(self, batch: object, *, bodies: str | None = None) -> _core.Column:
         """How many filters match each row of an Arrow record batch.
@@ -185,12 +228,18 @@ class FilterIndex:
         return self._core.match_counts(batch, _check_column(bodies), *self._batch_limits)
 
     def tally(
-        self, batch: object, counts: object, *, bodies: str | None = None, skip_unreadable: bool = False
+        self,
+        batch: object,
+        counts: object,
+        *,
+        bodies: str | None = None,
+        unions: Unions | None = None,
+        skip_unreadable: bool = False,
     ) -> list[tuple[int, PalioError]]:
         """Count the rows that each filter matches, without making pairs.
 
         Adds to ``counts``, by id, and returns the rows that were skipped. ``counts`` is a writable array of 64-bit
-        integers, longer than the greatest id.
+        integers, longer than the greatest id. A union (``unions``) is counted once a row, for its first filter.
 
         >>> import array, pyarrow
         >>> counts = array.array("q", [0, 0])
@@ -198,12 +247,19 @@ class FilterIndex:
         >>> index.tally(pyarrow.record_batch({"level": [5, None, 7]}), counts), counts.tolist()
         ([], [2, 1])
         """
-        return self._core.tally(batch, _check_column(bodies), counts, bool(skip_unreadable), *self._batch_limits)
+        return self._core.tally(
+            batch,
+            _check_column(bodies),
+            counts,
+            _check_unions(unions),
+            bool(skip_unreadable),
+            *self._batch_limits,
+        )
 
-    def _check_continuation(self, after: Continuation) -> tuple[int, int]:
+    def _check_continuation(self, after: Continuation) -> tuple[int, _core.Column, int]:
         if not isinstance(after, Continuation) or after.owner != self._number:
             raise CallerError(f"after: {brief(after)} is no Continuation of this index; pass what match_batch returned")
-        return after.row, after.id
+        return after.row, after.rest, after.taken
 
     def dumps(self) -> bytes:
         """The index as the bytes of a file that :meth:`open` can use as it is."""
@@ -284,6 +340,14 @@ def _check_limit(limit: int) -> int:
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise CallerError(f"limit: {brief(limit)} is no positive integer; leave it out to get all pairs")
     return min(limit, MAX_INTEGER)
+
+
+def _check_unions(unions: Unions | None) -> _core.Unions | None:
+    if unions is None:
+        return None
+    if not isinstance(unions, Unions):
+        raise CallerError(f"unions: {brief(unions)} is no Unions, which says which filters are one union")
+    return unions._core
 
 
 def _check_column(bodies: str | None) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from palio.matching import BatchMatches
+from palio.errors import PalioError
+from palio.matching import Continuation
 from palio.spark.counts import pack
 from palio.spark.shipping import Codes, OpenSet, Shipment, open_shipment
 
 MOST_PAIRS = 1 << 18
-"""Pairs that are found before they are handed on."""
+"""When so many pairs are found they are handed on, with all of the row that comes to so many."""
 
 Rows = npt.NDArray[np.int32]
 
@@ -45,8 +47,8 @@ class Found(NamedTuple):
     end: int
     rows: Rows
     """Ascending, counted from the beginning of the batch."""
-    codes: Codes
-    """For each row the numbers of the ids that match, ascending."""
+    filters: Codes
+    """For each row the numbers of the filters that match, ascending; of a union the first one that does."""
     problems: dict[int, str]
     """Why rows could not be read."""
 
@@ -63,7 +65,7 @@ def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
         kept = batch.select(task.kept)
         for found in find(task, opened, batch):
             if len(found.rows):
-                columns = [*kept.take(pa.array(found.rows)).columns, opened.ids.take(pa.array(found.codes))]
+                columns = [*kept.take(pa.array(found.rows)).columns, opened.ids.take(pa.array(found.filters))]
                 yield _batch(task, columns, "filter", [None] * len(found.rows))
             if found.problems:
                 rows = pa.array(list(found.problems), pa.int32())
@@ -81,7 +83,7 @@ def match_wide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Rec
         for found in find(task, opened, batch):
             counts = np.bincount(found.rows - found.begin, minlength=found.end - found.begin)
             offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), opened.ids.take(pa.array(found.codes)))
+            lists = pa.ListArray.from_arrays(pa.array(offsets), opened.ids.take(pa.array(found.filters)))
             kept = batch.slice(found.begin, found.end - found.begin).select(task.kept)
             problems = [found.problems.get(row) for row in range(found.begin, found.end)] if task.tells_problems else []
             yield _batch(task, [*kept.columns, lists], "filters", problems)
@@ -93,13 +95,11 @@ def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     counts = np.zeros(len(opened.ids), np.int64)
     problems: Counter[str] = Counter()
     for batch in _named(task, batches):
-        if opened.codes is None and len(opened.indexes) == 1:  # nothing is found twice: no need for pairs
-            events, bodies = _events(task, batch)
-            skipped = opened.indexes[0].tally(events, counts, bodies=bodies, skip_unreadable=task.tells_problems)
-            problems.update(str(error) for _, error in skipped)
+        if opened.is_divided is None and (len(opened.indexes) == 1 or not task.tells_problems):
+            problems.update(_tally(task, opened, batch, counts))
             continue
         for found in find(task, opened, batch):
-            counts += np.bincount(found.codes, minlength=len(counts))
+            np.add.at(counts, found.filters if opened.owners is None else opened.owners[found.filters], 1)
             problems.update(found.problems.values())
     yield pack(counts, problems)
 
@@ -118,48 +118,102 @@ def _named(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 def find(task: Task, opened: OpenSet, batch: pa.RecordBatch) -> Iterator[Found]:
     """Match a batch, piece by piece, so that no piece has many more pairs than :data:`MOST_PAIRS`."""
     events, bodies = _events(task, batch)
-    first, *others = opened.indexes
+    searches = [_Search(task, opened, place, events, bodies) for place in range(len(opened.indexes))]
     begin = 0
     while begin < len(events):
-        rest = events.slice(begin)
-        matches = first.match_batch(rest, bodies=bodies, limit=MOST_PAIRS, skip_unreadable=task.tells_problems)
-        size = len(rest)
-        if matches.continuation is not None:  # the last row may not be complete
-            size = max(1, matches.continuation.row)
-            matches = first.match_batch(rest.slice(0, size), bodies=bodies, skip_unreadable=task.tells_problems)
-        piece = rest.slice(0, size)
-        more = [index.match_batch(piece, bodies=bodies, skip_unreadable=task.tells_problems) for index in others]
-        yield _together(opened, begin, size, [matches, *more])
-        begin += size
+        for search in searches:
+            if search.end == begin:
+                search.go_on()
+        end = min(search.end for search in searches)
+        yield _together(opened, begin, end, [search.take(end) for search in searches])
+        begin = end
+
+
+class _Piece(NamedTuple):
+    """What one index has found for some rows."""
+
+    rows: Rows
+    filters: Codes
+    skipped: list[tuple[int, PalioError]]
+
+
+class _Search:
+    """One index on its way through a batch. It looks at each row once, and keeps what the others are not ready for."""
+
+    def __init__(self, task: Task, opened: OpenSet, place: int, events: pa.RecordBatch, bodies: str | None) -> None:
+        self._index, self._base = opened.indexes[place], opened.bases[place]
+        self._events = events
+        self._ask = partial(
+            self._index.match_batch,
+            events,
+            bodies=bodies,
+            unions=opened.unions[place],
+            limit=MOST_PAIRS,
+            whole_rows=True,
+            skip_unreadable=task.tells_problems,
+        )
+        self._after: Continuation | None = None
+        self._piece = _Piece(np.empty(0, np.int32), np.empty(0, np.int64), [])
+        self.end = 0
+        """The row up to which it has come."""
+
+    def go_on(self) -> None:
+        """Match the next rows. All that was found before must have been taken."""
+        matches = self._ask(after=self._after)
+        self._after = matches.continuation
+        self.end = len(self._events) if self._after is None else self._after.row
+        filters = np.asarray(matches.ids)
+        self._piece = _Piece(np.asarray(matches.rows), filters + self._base if self._base else filters, matches.skipped)
+
+    def take(self, end: int) -> _Piece:
+        """What was found for rows before this one."""
+        rows, filters, skipped = self._piece
+        if end == self.end:
+            return self._piece
+        place = int(np.searchsorted(rows, end))
+        self._piece = _Piece(rows[place:], filters[place:], [each for each in skipped if each[0] >= end])
+        return _Piece(rows[:place], filters[:place], [each for each in skipped if each[0] < end])
+
+
+def _tally(task: Task, opened: OpenSet, batch: pa.RecordBatch, counts: Codes) -> Iterator[str]:
+    """Count without making pairs; gives the problem of each row that could not be read."""
+    events, bodies = _events(task, batch)
+    for index, unions, base in zip(opened.indexes, opened.unions, opened.bases, strict=True):
+        skipped = index.tally(events, counts[base:], bodies=bodies, unions=unions, skip_unreadable=task.tells_problems)
+        yield from (str(error) for _, error in skipped)
 
 
 def _events(task: Task, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str | None]:
     return batch.select(task.attributes), task.attributes[0] if task.is_bodies else None
 
 
-def _together(opened: OpenSet, begin: int, size: int, matches: list[BatchMatches]) -> Found:
+def _together(opened: OpenSet, begin: int, end: int, pieces: list[_Piece]) -> Found:
     """What all indexes have found. A row that one of them cannot read matches nothing, also where another one can."""
-    bases = np.cumsum([0, *(len(index) for index in opened.indexes)])
-    rows = np.concatenate([np.asarray(each.rows) for each in matches])
-    codes = np.concatenate([np.asarray(each.ids) + base for each, base in zip(matches, bases, strict=False)])
-    problems = {row: str(error) for each in matches for row, error in each.skipped}
-    if problems and len(matches) > 1:
+    problems = {row: str(error) for piece in pieces for row, error in piece.skipped}
+    problems = {row: problems[row] for row in sorted(problems)}
+    if len(pieces) == 1:
+        return Found(begin, end, pieces[0].rows, pieces[0].filters, problems)
+    rows = np.concatenate([piece.rows for piece in pieces])
+    filters = np.concatenate([piece.filters for piece in pieces])
+    if problems:
         is_good = ~np.isin(rows, list(problems))
-        rows, codes = rows[is_good], codes[is_good]
-    rows, codes = _in_order(opened, rows, codes)
-    told = {begin + row: problems[row] for row in sorted(problems)}
-    return Found(begin, begin + size, rows + np.int32(begin), codes, told)
+        rows, filters = rows[is_good], filters[is_good]
+    order = np.argsort(rows, kind="stable")
+    rows, filters = rows[order], filters[order]
+    if opened.owners is not None and opened.is_divided is not None:
+        is_kept = _is_first(rows, opened.owners[filters], opened.is_divided[filters])
+        rows, filters = rows[is_kept], filters[is_kept]
+    return Found(begin, end, rows, filters, problems)
 
 
-def _in_order(opened: OpenSet, rows: Rows, codes: Codes) -> tuple[Rows, Codes]:
-    """Bring pairs of several indexes into order, and drop those that a union has twice."""
-    if opened.codes is not None:
-        pairs = np.unique(rows.astype(np.int64) * len(opened.ids) + opened.codes[codes])
-        return (pairs // len(opened.ids)).astype(np.int32), pairs % len(opened.ids)
-    if len(opened.indexes) > 1:
-        order = np.lexsort((codes, rows))
-        return rows[order], codes[order]
-    return rows, codes
+def _is_first(rows: Rows, owners: Codes, is_divided: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Whether a pair is the first of those that several indexes have found of one union."""
+    places = np.flatnonzero(is_divided)
+    greatest = int(owners.max(initial=0)) + 1
+    pairs = rows[places].astype(np.int64) * greatest + owners[places]
+    is_first = ~is_divided
+    is_first[places[np.unique(pairs, return_index=True)[1]]] = True
+    return is_first
 
 
 def _batch(task: Task, columns: list[pa.Array], name: str, problems: list[str | None]) -> pa.RecordBatch:
