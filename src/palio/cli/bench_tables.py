@@ -23,6 +23,7 @@ _SUBJECTS = {
         "operation",
         "size",
     ),
+    *("set", "result"),
     *("delegation", "patterns", "servers", "links", "architecture", "parties"),
 }
 """What was measured; a row with nothing else has no figures in a table."""
@@ -58,6 +59,7 @@ SPARK_TABLES = [
     (*_SUBJECT, "events_per_second", "events", "of_process", "of_pass_through", "of_join"),
     (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
     (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
+    ("workload", "filters", "set", "result", "seconds", "times_plain"),
 ]
 LAB_TABLES = [
     ("part", "subject", "runs", "seconds", "runs_per_minute", "messages_per_second", "busy_share"),
@@ -147,6 +149,7 @@ _LABELS = {
     "times_linear": "times\nlinear",
     "times_write_out": "times\nwrite",
     "times_10k": "times\n10k",
+    "times_plain": "times\nplain",
     "workload": "work\nload",
     "bytes_per_filter": "bytes",
     "adds_per_second": "adds/s",

@@ -8,7 +8,7 @@ Needs the extra ``palio[spark]`` and a Java runtime; ``docs/spark.md`` tells how
 from palio.spark.archive import Archive
 from palio.spark.event_folder import EventFolder
 from palio.spark.filters import FilterSet, prepare, read_filters
-from palio.spark.matching import match
+from palio.spark.matching import Result, match
 from palio.spark.patterns import PatternSet, match_patterns, prepare_patterns
 from palio.spark.session import session
 from palio.spark.stream import match_stream
@@ -23,6 +23,7 @@ __all__ = [
     "FilterSource",
     "FilterTable",
     "PatternSet",
+    "Result",
     "match",
     "match_patterns",
     "match_stream",

@@ -11,6 +11,9 @@
   for next to no events: building the hash table of the filters, which Spark does for every query, corresponds to
   preparing a set of filters. That favours the join.
 
+The workload *unions* is another thing: it compares ``palio.spark.match`` with itself, see
+:mod:`palio.bench.spark.unions`.
+
 Before anything is measured, all engines must count the same for every filter on a sample of the events.
 """
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from palio import spark
 from palio.bench.report import Figure, Report, machine
+from palio.bench.spark import unions
 from palio.bench.spark.engines import ENGINES as _ENGINES
 from palio.bench.spark.engines import Case, Counts, Engine, Figures, OutOfReachError, Pace
 from palio.bench.spark.joins import JOINS
@@ -20,11 +21,11 @@ from palio.bench.workloads import WORKLOADS
 from palio.errors import InternalError
 
 ENGINES = tuple(_ENGINES)
-WORKLOAD_NAMES = tuple(JOINS)
+WORKLOAD_NAMES = (*JOINS, "unions")
 SIZES = (10_000, 100_000, 1_000_000)
 """Numbers of filters that are measured unless others are asked for."""
 USUAL = Pace(events=4_000_000, drawn=100_000, round_seconds=4.0, rounds=3, join_seconds=90.0)
-QUICK = Pace(events=250_000, drawn=10_000, round_seconds=0.5, rounds=2, join_seconds=20.0)
+QUICK = Pace(events=250_000, drawn=10_000, round_seconds=0.5, rounds=2, join_seconds=20.0, union_events=2000)
 LARGE = Pace(events=100_000_000, drawn=200_000, round_seconds=0.0, rounds=1, join_seconds=90.0, all_events=True)
 
 _CHECKED_EVENTS = 1024
@@ -49,6 +50,10 @@ _KEYS = (
     "worker_peak_bytes",
     "worker_anonymous_bytes",
     "read_seconds",
+    "set",
+    "result",
+    "seconds",
+    "times_plain",
     "reason",
 )
 
@@ -68,6 +73,10 @@ def run(  # noqa: PLR0913 - each is an option of the command line
     with _session(master) as session, tempfile.TemporaryDirectory(prefix="palio-bench-") as folder:
         for name in workloads:
             with tempfile.TemporaryDirectory(dir=folder) as place:
+                if name == "unions":
+                    found = unions.run(session, Path(place), pace.union_events, progress)
+                    rows += [dict.fromkeys(_KEYS) | row for row in found]
+                    continue
                 progress(f"{name}: drawing events")
                 cores = session.sparkContext.defaultParallelism
                 files = EventFiles(Path(place), WORKLOADS[name], min(pace.drawn, pace.events), cores)
