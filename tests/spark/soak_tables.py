@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from traceback import format_tb
@@ -34,8 +34,9 @@ Pairs = set[tuple[int, Any]]
 class Soak:
     """Tries cases, counts them, and tells what did not agree."""
 
-    def __init__(self, session: SparkSession, folder: Path) -> None:
-        self._session, self._folder = session, folder
+    def __init__(self, session: SparkSession, folder: Path, besides: Sequence[int] = (0, SMALL_SET + 1)) -> None:
+        """Each set is matched with so many filters beside that match nothing."""
+        self._session, self._folder, self._besides = session, folder, besides
         self.pairs = 0
         self.mismatches: list[str] = []
         self.kinds: Counter[str] = Counter()
@@ -54,7 +55,7 @@ class Soak:
             events = case.table.read(self._session, Path(place))
             rows = case.table.rows
             expected = _expected(case, rows)
-            for beside in (0, SMALL_SET + 1):
+            for beside in self._besides:
                 with spark.prepare(self._table(case, beside)) as made:
                     self._compare(case, events, made, expected, beside)
             self.pairs += len(rows) * len(case.filters.rows)
@@ -112,31 +113,40 @@ class Soak:
 
     def try_refused(self) -> None:
         """Every type that attributes cannot have is refused by name before anything runs, and harmless beside."""
-        for kind, expression in oracle.REFUSED.items():
-            with _settings(self._session, {"spark.sql.timeType.enabled": "true"}):
+        with (
+            _settings(self._session, {"spark.sql.timeType.enabled": "true", "spark.sql.caseSensitive": "true"}),
+            spark.prepare(self._one('"an x" any')) as asking,
+            spark.prepare(self._one("y = 'b'")) as other,
+        ):
+            for kind, expression in oracle.REFUSED.items():
                 events = self._session.sql(f"select 1L as k, 'b' as y, {expression} as `an x`")
-                self._refuse(events, '"an x" any', UnsupportedColumnError, f"column 'an x' of type '{kind.split()[0]}")
-                self.pairs += 1
-                found = spark.match(events, self._one('y = "b"'), key="k").collect()
-            if [tuple(row) for row in found] != [(1, 1)]:
-                self.mismatches.append(f"{kind} beside: {found}")
-            self.kinds[f"refused {kind}"] += 1
-        with _settings(self._session, {"spark.sql.caseSensitive": "true"}):
+                self._refuse(events, asking, UnsupportedColumnError, f"column 'an x' of type '{kind.split()[0]}")
+                self.kinds[f"refused {kind}"] += 1
+            columns = ", ".join(f"{expression} as `{kind}`" for kind, expression in oracle.REFUSED.items())
+            events = self._session.sql(f"select 1L as k, 'b' as y, {columns}")
+            found = [tuple(row) for row in spark.match(events, other, key="k").collect()]
+            self.pairs += 1
+            if found != [(1, 1)]:
+                self._tell_plainly(f"beside columns of other types: {found}")
             events = self._session.sql("select 1L as k, 'b' as y, 5 as Y")
-            self._refuse(events, "y any", DuplicateNameError, "'y' and 'Y'")
+            self._refuse(events, other, DuplicateNameError, "'y' and 'Y'")
             self.kinds["names that differ in case"] += 1
 
     def _one(self, text: str) -> DataFrame:
         return self._session.createDataFrame([(1, text)], "id long, text string")
 
-    def _refuse(self, events: DataFrame, text: str, error: type[Exception], message: str) -> None:
+    def _refuse(self, events: DataFrame, made: spark.FilterSet, error: type[Exception], message: str) -> None:
         try:
-            spark.match(events, self._one(text), key="k")
+            spark.match(events, made, key="k")
         except error as told:
             if message not in str(told):
-                self.mismatches.append(f"{text}: {told} does not say {message}")
+                self._tell_plainly(f"{told} does not say {message}")
         else:
-            self.mismatches.append(f"{text}: not refused: {message}")
+            self._tell_plainly(f"not refused: {message}")
+
+    def _tell_plainly(self, problem: str) -> None:
+        self.mismatches.append(problem)
+        print(f"\n{problem}", flush=True)
 
 
 def _expected(case: Case, rows: list[Row]) -> Pairs:

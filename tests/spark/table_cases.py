@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import datetime
 from decimal import Decimal
 from functools import cache, cached_property
@@ -171,16 +171,17 @@ def _parse(text: str) -> tuple[Filter, ...]:
 class Case:
     """One table, one set of filters, one session."""
 
-    def __init__(self, seed: str, number: int) -> None:
+    def __init__(self, seed: str, number: int, *, count: int | None = None, only: Collection[str] = ()) -> None:
+        """``count`` says how many filters there are, ``only`` which types; both are drawn unless given."""
         self.title = f"SEED={seed} CASE={number}"
         self._random = Random(f"{seed}/{number}")
         self.settings = {name: self._random.choice(values) for name, values in SETTINGS.items()}
-        count = _draw_size(self._random, number)
-        self.table = draw_table(self._random, 17 if count > 1000 else 400)
+        count = count or _draw_size(self._random, number)
+        self.table = draw_table(self._random, 17 if count > 1000 else 400, only)
         self.filters = draw_filters(self._random, self.table, count)
 
         self.is_wide_large = self._random.random() < 0.5
-        """Which of the two sets, the one as it is and the one with others beside, has wide results, and which counts."""
+        """Whether wide results are tried with other filters beside, and counts without; or the other way round."""
 
     @property
     def can_count(self) -> bool:
@@ -205,18 +206,19 @@ class Case:
 def _draw_size(random: Random, number: int) -> int:
     if number % 50 == 49:
         return random.choice([10_000, 100_000])
-    return random.choice([1, 2, random.randint(3, 10), random.randint(11, 32), random.randint(33, 100), 500])
+    few = [1, 1, 1, 2, 3, random.randint(4, 10)]  # of many, one or the other lets every event pass
+    return random.choice([*few, random.randint(11, 32), random.randint(33, 100), 500, 1000])
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
 
 
-def draw_table(random: Random, most: int) -> Table:
+def draw_table(random: Random, most: int, only: Collection[str] = ()) -> Table:
     """Some columns of types that the source has, and at most so many rows."""
-    source = random.choice(SOURCES)
-    usable = [kind for kind in oracle.kinds() if _can_hold(source, kind)]
+    source = random.choice(["memory", "view", "expression"] if only else SOURCES)
+    usable = [kind for kind in oracle.kinds() if _can_hold(source, kind) and (not only or kind.name in only)]
     names = _draw_names(random, random.randint(2, 7))
-    size = min(most, random.choice([0, 1, 2, 17, 120, 400]))
+    size = min(most, random.choice([120] if only else [0, 1, 2, 17, 120, 400]))
     columns = []
     for name in names[1:]:
         kind = random.choice(usable)

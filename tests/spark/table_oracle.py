@@ -120,8 +120,8 @@ def _read_whole(value: Decimal) -> Cell:
 
 def _read_money(value: Decimal) -> Cell:
     """The nearest float, if there are at most 15 digits and no more than 2**53 of them: then no two values collide."""
-    digits = len(value.normalize().as_tuple().digits)
-    return float(value) if digits <= 15 and abs(value) <= 2**53 else Unreadable.VALUE
+    digits = "".join(map(str, value.as_tuple().digits)).strip("0")
+    return float(value) if len(digits) <= 15 and -(2**53) <= value <= 2**53 else Unreadable.VALUE
 
 
 def _real_values() -> list[float]:
@@ -130,7 +130,6 @@ def _real_values() -> list[float]:
 
 def _decimals(scale: int, precision: int) -> list[Decimal]:
     """Numbers of the type: around small ones, with all digits, and at its ends."""
-    step = Decimal(1).scaleb(-scale)
     numbers = [0, 1, -1, 5, 999, 10**scale, 5 * 10**scale, 5 * 10**scale + 1, -125, 10 ** min(precision, 15) - 1]
     if scale > 0 and not UNREADABLE_VALUES:
         numbers = [number for number in numbers if abs(number) < 10**15]
@@ -139,7 +138,7 @@ def _decimals(scale: int, precision: int) -> list[Decimal]:
         numbers += [2**63, 10**precision - 1] if UNREADABLE_VALUES else []
     else:
         numbers += [10**precision - 1]
-    return [number * step for number in numbers if abs(number) < 10**precision]
+    return [Decimal(f"{number}e{-scale}") for number in numbers if abs(number) < 10**precision]  # without rounding
 
 
 def kinds() -> list[Kind]:
@@ -207,8 +206,8 @@ class Row(NamedTuple):
 
 
 def row_of(cells: dict[str, tuple[Kind, Any]]) -> Row:
-    """What a row of a table is; null is absent."""
-    values = {name: None if value is None else kind.read(value) for name, (kind, value) in cells.items()}
+    """What a row of a table is; null is absent, and no attribute has an empty name."""
+    values = {name: None if value is None else kind.read(value) for name, (kind, value) in cells.items() if name}
     unreadable = frozenset(name for name, value in values.items() if value is Unreadable.VALUE)
     kept = {name: value for name, value in values.items() if value is not None and not isinstance(value, Unreadable)}
     return Row(Notification(kept), unreadable)

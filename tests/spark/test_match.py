@@ -168,6 +168,20 @@ def test_types_that_attributes_can_have(
     assert pairs(found) == ([(1, 1), (2, 1)] if value is None else [(1, 1), (1, 3)])
 
 
+@pytest.mark.parametrize("kind", ["char(4)", "varchar(4)"])
+def test_bounded_strings_are_kept_as_strings(session: SparkSession, kind: str) -> None:
+    session.conf.set("spark.sql.preserveCharVarcharTypeInfo", "true")
+    try:
+        events = session.sql(f"select 1L as k, cast('abcd' as {kind}) as x")
+        assert events.schema["x"].dataType.simpleString() == kind
+        filters = filter_table(session, [(i, 'x = "abcd"') for i in range(40)])
+        wide = spark.match(events, filters, result="wide")
+        assert [(row["k"], row["x"], len(row["filters"])) for row in wide.collect()] == [(1, "abcd", 40)]
+        assert pairs(spark.match(events, filters, key="x"), "x") == [("abcd", id) for id in range(40)]
+    finally:
+        session.conf.unset("spark.sql.preserveCharVarcharTypeInfo")
+
+
 REFUSED = [
     "date",
     "timestamp_ntz",
@@ -353,6 +367,27 @@ def test_columns_that_cannot_be_told_apart_or_are_in_the_way(
             spark.match(twice, alarm_filters, key="k")
     finally:
         session.conf.set("spark.sql.caseSensitive", "false")
+
+
+def test_one_name_twice(session: SparkSession, alarms: DataFrame) -> None:
+    """Also where the name is a single letter, of which Python has only one string."""
+    for twice in (alarms.select("k", "event", "event"), alarms.selectExpr("k", "k")):
+        with pytest.raises(DuplicateNameError, match="Spark cannot tell them apart"):
+            spark.match(twice, filter_table(session, [(1, "event any")]), key="k")
+
+
+@pytest.mark.parametrize("fillers", [0, 40])
+def test_a_column_whose_name_is_empty_is_kept(session: SparkSession, alarms: DataFrame, fillers: int) -> None:
+    events = alarms.select("k", "event").toDF("", "event")
+    filters = filter_table(session, [(1, 'event = "fire"'), *((2 + i, f"no = {i}") for i in range(fillers))])
+    assert pairs(spark.match(events, filters, key=""), "") == [(1, 1), (4, 1)]
+    wide = spark.match(events, filters, result="wide").collect()
+    assert sorted((row[""], row["event"] or "", row["filters"]) for row in wide) == [
+        (1, "fire", [1]),
+        (2, "alarm", []),
+        (3, "", []),
+        (4, "fire", [1]),
+    ]
 
 
 @pytest.mark.parametrize(

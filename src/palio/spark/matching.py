@@ -10,7 +10,16 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    CharType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    VarcharType,
+    VariantType,
+)
 
 from palio.errors import CallerError, UnsupportedColumnError, brief
 from palio.spark import counts, tasks
@@ -19,8 +28,8 @@ from palio.spark.pushdown import necessary_condition
 from palio.spark.types import check_bodies, check_columns, check_names, column, quoted
 
 Result = Literal["narrow", "wide", "counts"]
-_NO_COLUMN = ""
-"""Is read where no column is wanted, because batches without columns do not tell how many rows they have."""
+_NO_COLUMN = ("",)
+"""What is read where no column is wanted, because batches without columns do not tell how many rows they have."""
 
 
 def match(  # noqa: PLR0913 (each says a thing of its own)
@@ -103,14 +112,19 @@ def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -
     if bodies is None and result != "wide" and clock is None:
         condition = necessary_condition(seen, made, problems)
         events = events if condition is None else events.where(condition)
-    columns = tuple(dict.fromkeys([*kept, *attributes])) or (_NO_COLUMN,)
-    task = tasks.Task(made.shipment, columns, tuple(attributes), tuple(kept), bodies is not None, problems, clock)
+    columns = tuple(dict.fromkeys([*kept, *attributes]))
+    task = tasks.Task(
+        made.shipment, columns or _NO_COLUMN, tuple(attributes), tuple(kept), bodies is not None, problems, clock
+    )
     return _run(events, task, made, result)
 
 
 def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -> DataFrame:
     places = tasks.place_names(task.columns)
-    read = events.select(*(_column(name).alias(place) for name, place in zip(task.columns, places, strict=True)))
+    fields_of = {field.name: field for field in events.schema.fields}
+    is_any = task.kept or task.attributes
+    wanted = [_column(fields_of[name]) for name in task.columns] if is_any else [sql.lit(None).cast("boolean")]
+    read = events.select(*(each.alias(place) for each, place in zip(wanted, places, strict=True)))
     fields = read.schema.fields[: len(task.kept)]  # what is kept comes first
     problem = [StructField("problem", StringType())] if task.tells_problems else []
     ids = StructField("filter", made.id_type)
@@ -128,8 +142,10 @@ def _run(events: DataFrame, task: tasks.Task, made: FilterSet, result: Result) -
     return found.toDF(*task.kept, *found.columns[len(fields) :])
 
 
-def _column(name: str) -> Column:
-    return sql.lit(None).cast("boolean") if name == _NO_COLUMN else quoted(name)
+def _column(field: StructField) -> Column:
+    """The column as Python can hand it back; if a session keeps the types char and varchar, that is as a string."""
+    is_bounded = isinstance(field.dataType, CharType | VarcharType)
+    return quoted(field.name).cast("string") if is_bounded else quoted(field.name)
 
 
 def _count(read: DataFrame, task: tasks.Task, schema: StructType) -> DataFrame:

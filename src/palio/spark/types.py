@@ -55,8 +55,9 @@ def check_names(events: DataFrame) -> None:
     """Refuse columns that Spark could not tell apart."""
     seen: dict[str, str] = {}
     for name in events.columns:
-        other = seen.setdefault(name.lower(), name)
-        if other is not name:
+        other = seen.get(name.lower())
+        seen[name.lower()] = name
+        if other is not None:
             raise DuplicateNameError(
                 f"columns {brief(other)} and {brief(name)}: Spark cannot tell them apart; rename one"
             )
