@@ -185,8 +185,8 @@ def main() -> None:
     parser.add_argument("--case", type=int)
     given = parser.parse_args()
     end = time.monotonic() + 60 * given.minutes
-    session = spark.session("local[2]", settings={"spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="palio-soak-")})
     with tempfile.TemporaryDirectory(prefix="palio-soak-") as folder:
+        session = spark.session("local[2]", settings={"spark.sql.warehouse.dir": f"{folder}/tables"})
         soak = Soak(session, Path(folder))
         if given.case is not None:
             soak.try_case(Case(given.seed, given.case))

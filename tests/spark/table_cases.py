@@ -197,7 +197,7 @@ class Case:
         zone = self.settings["spark.sql.session.timeZone"]
         types = {column.kind.name for column in self.table.columns}
         is_empty = {"empty table"} if not self.table.size else {"empty partitions"} if self._has_empty() else set()
-        return sorted({*types, *self.filters.forms, self.table.source, sizes, f"zone {zone}", *is_empty})
+        return sorted({*types, *self.filters.forms, f"from {self.table.source}", sizes, f"zone {zone}", *is_empty})
 
     def _has_empty(self) -> bool:
         return self.table.partitions > self.table.size or self.table.partitions == _ALL_IN_ONE
@@ -357,7 +357,7 @@ def _draw_text(random: Random, table: Table, forms: set[str]) -> str:
         return ""
     first = _draw_conjunction(random, table, forms)
     if draw < 0.1 and not {"in", "not"} & set(first.split()):
-        forms.add("json")
+        forms.add("filter as JSON")
         return _as_json(first)
     if draw < 0.2:
         forms.add("or")

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from palio import spark
 from palio.bench import spark as benchmark
 from palio.bench.report import Report
-from palio.bench.spark import engines, runs, workers
+from palio.bench.spark import engines, runs, unions, workers
 from palio.bench.spark.joins import JOINS
 from palio.bench.spark.tables import EventFiles
 from palio.bench.workloads import WORKLOADS, record_batch
@@ -48,6 +48,10 @@ KEYS = {
     "worker_peak_bytes",
     "worker_anonymous_bytes",
     "read_seconds",
+    "set",
+    "result",
+    "seconds",
+    "times_plain",
     "reason",
 }
 PREPARATION = {"prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "open_milliseconds", "index_bytes"}
@@ -56,7 +60,7 @@ PREPARATION = {"prepare_seconds", "parse_seconds", "build_seconds", "ship_second
 # -- the engines -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", benchmark.WORKLOAD_NAMES)
+@pytest.mark.parametrize("name", list(JOINS))
 def test_engines_count_what_the_model_counts(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -198,6 +202,31 @@ def test_ratios() -> None:
     assert all(row[key] is None for row in rows[1:] for key in ("of_process", "of_pass_through", "of_join"))
 
 
+# -- unions ------------------------------------------------------------------------------------------------------------
+
+
+def test_unions_are_compared_with_the_same_filters_without(
+    session: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unions, "FILTERS", 60)
+    monkeypatch.setattr(unions, "ROUNDS", 1)
+    report = benchmark.run(["unions"], [], pace=TINY._replace(union_events=500))
+    assert all(row.keys() == KEYS for row in report.results)
+    kinds = ["no union", "one union", "one, far apart", "one, matches all", "all in pairs"]
+    assert [(row["set"], row["result"]) for row in report.results] == [
+        (kind, result) for kind in kinds for result in ("counts", "narrow")
+    ]
+    assert [row["times_plain"] for row in report.results[:2]] == [1.0, 1.0]
+    assert all(row["seconds"] > 0 for row in report.results)
+
+
+def test_unions_that_are_counted_wrongly_are_refused(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unions, "FILTERS", 60)
+    monkeypatch.setattr(unions._Set, "expected", lambda self, _values: [1] * len(self.unions))
+    with pytest.raises(InternalError, match=r"unions, no union: .* filters are counted wrongly"):
+        benchmark.run(["unions"], [], pace=TINY._replace(union_events=500))
+
+
 # -- the session -------------------------------------------------------------------------------------------------------
 
 
@@ -285,9 +314,15 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 def test_options_are_passed_on(asked: list[tuple[Any, ...]]) -> None:
     assert invoke("--json").exit_code == 0
     all_engines, three = list(benchmark.ENGINES), list(benchmark.ENGINES[:3])
-    assert asked.pop() == (["W1", "W2", "W3", "W4"], list(benchmark.SIZES), all_engines, benchmark.USUAL, "local[*]")
+    assert asked.pop() == (
+        ["W1", "W2", "W3", "W4", "unions"],
+        list(benchmark.SIZES),
+        all_engines,
+        benchmark.USUAL,
+        "local[*]",
+    )
     assert invoke("--quick", "--master", "local[3]").exit_code == 0
-    assert asked.pop() == (["W1", "W3"], [1000, 10_000], all_engines, benchmark.QUICK, "local[3]")
+    assert asked.pop() == (["W1", "W3", "unions"], [1000, 10_000], all_engines, benchmark.QUICK, "local[3]")
     assert invoke("--large").exit_code == 0
     assert asked.pop() == (["W1"], [1_000_000], three, benchmark.LARGE, "local[*]")
     assert benchmark.LARGE.events == 100_000_000
@@ -299,7 +334,7 @@ def test_options_are_passed_on(asked: list[tuple[Any, ...]]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workload", "W5"], "'W5' is none of W1, W2, W3, W4"),
+        (["--workload", "W5"], "'W5' is none of W1, W2, W3, W4, unions"),
         (["--engine", "magic"], "'magic' is none of palio-spark, palio-process, pass-through, sql-join"),
         (["--filters", "many"], "'many' is no list of numbers from 1 to 10000000"),
         (["--events", "10"], "10 is not in the range 1000<=x<=1000000000"),
