@@ -55,7 +55,7 @@ class Pace(NamedTuple):
     """What one query of the SQL join may take; it is given up if it takes longer."""
     all_events: bool = False
     """Whether every round is over all events, however long that takes."""
-    union_events: int = 100_000
+    union_events: int = 20_000
     """Events of a round where sets with and without unions are compared."""
 
 

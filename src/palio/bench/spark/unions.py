@@ -70,7 +70,6 @@ def run(
             "set": name,
             "result": result,
             "events": events,
-            "cores": session.sparkContext.defaultParallelism,
             "seconds": taken,
             "times_plain": taken / seconds[_PLAIN, result],
         }
