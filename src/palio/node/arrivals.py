@@ -150,7 +150,8 @@ class Arrivals:
             preparation = preparations.open()
             job = Job(preparation, self._steps(preparation, peer, queue.messages[0]))
         try:
-            others = len(self._queues) - 1 + len(self._node.preparing)
+            # all requests of parties count as one: notifications wait behind this message, and none behind them
+            others = len(self._queues) - 1 + bool(self._node.preparing)
             is_done = self._allowance.work(("neighbour", peer), job.steps, others)
         except Exception:
             preparations.close(job.preparation)
