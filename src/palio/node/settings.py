@@ -18,7 +18,7 @@ from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
 
 DEFAULT_COMPARISONS = 512
-"""About 5 milliseconds."""
+"""About 2 milliseconds."""
 MOST_WINDOW = 60_000_000
 """Microseconds: nobody waits longer for what the network has upset."""
 
