@@ -212,12 +212,12 @@ def _break_before_make(right: _Right) -> _Right:
         if room is None or not room:
             return right(changes, room)  # type: ignore[no-any-return]
         if not changes._begins and not changes._ends:
-            changes._begins = {each: None for each, is_begun in changes._next.items() if is_begun}
-            changes._ends = {each: None for each, is_begun in changes._next.items() if not is_begun}
+            changes._begins = {each: None for each, is_begun in reversed(changes._next.items()) if is_begun}
+            changes._ends = {each: None for each, is_begun in reversed(changes._next.items()) if not is_begun}
             changes._next = {}
-        over = dict.fromkeys(list(changes._ends)[:room], False)
-        for each in over:
-            del changes._ends[each]
+        over: dict[Any, bool] = {}
+        while changes._ends and len(over) < room:
+            over[changes._ends.popitem()[0]] = False
         return over or right(changes, room)
 
     return take

@@ -11,7 +11,6 @@ are for the next round.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError
@@ -240,7 +239,7 @@ class _Changes:
     def __init__(self) -> None:
         self._begins: dict[Standing, None] = {}
         self._ends: dict[Standing, None] = {}
-        """The rest of the round."""
+        """The rest of the round, the earliest change last: so it is taken out without a search."""
         self._next: dict[Standing, bool] = {}
         """What has begun, or ended, since the round began."""
 
@@ -263,7 +262,7 @@ class _Changes:
 
     def whole(self) -> dict[Standing, bool]:
         """All that has to be told, or no longer, as if there were no rounds."""
-        found = {each: True for each in self._begins if each not in self._next}
+        found = {each: True for each in reversed(self._begins) if each not in self._next}
         found.update(dict.fromkeys(self._ends, False))
         found.update((each, value) for each, value in self._next.items() if each not in self._begins)
         return found
@@ -275,15 +274,15 @@ class _Changes:
             self._begins, self._ends, self._next = {}, {}, {}
             return taken
         if room and not self._begins and not self._ends:
-            self._begins = {each: None for each, is_begun in self._next.items() if is_begun}
-            self._ends = {each: None for each, is_begun in self._next.items() if not is_begun}
+            self._begins = {each: None for each, is_begun in reversed(self._next.items()) if is_begun}
+            self._ends = {each: None for each, is_begun in reversed(self._next.items()) if not is_begun}
             self._next = {}
-        begins = list(islice(self._begins, room))
-        ends = list(islice(self._ends, room - len(begins)))
-        for rest, taken_out in ((self._begins, begins), (self._ends, ends)):
-            for each in taken_out:
-                del rest[each]
-        return {**dict.fromkeys(begins, True), **dict.fromkeys(ends, False)}
+        taken = {}
+        while self._begins and len(taken) < room:
+            taken[self._begins.popitem()[0]] = True
+        while self._ends and len(taken) < room:
+            taken[self._ends.popitem()[0]] = False
+        return taken
 
 
 def _of_kind(records: Mapping[tuple[Any, ...], Any], kind: str) -> list[tuple[tuple[Any, ...], Any]]:
