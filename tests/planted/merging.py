@@ -205,7 +205,7 @@ def _undone_and_told_all_the_same(right: _Right) -> _Right:
 
 
 @BUGS.plant(_Changes, "take", TREES)
-def _break_before_make(right: _Right) -> _Right:
+def _rounds_end_before_they_begin(right: _Right) -> _Right:
     """Of changes that a neighbour cannot take together, those that are over go first."""
 
     def take(changes: _Changes, room: int | None) -> dict[Any, bool]:
