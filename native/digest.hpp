@@ -239,7 +239,7 @@ inline Decision decide(const View& view, Ref ref, const Event& event) {
     const Glance& glance = event.glance(outline.name);
     const uint32_t end = outline.end;
     if (end > digest.excluded) View::damaged();
-    if ((outline.refuses >> glance.state & 1) != 0) {
+    if (((outline.refuses | 1u << unreadable_state) >> glance.state & 1) != 0) {
       out |= outline.members;
     } else if ((outline.fits >> glance.state & 1) == 0) {
       suspect |= outline.members;
