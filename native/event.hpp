@@ -18,16 +18,20 @@ struct Attribute {
   double order;  // numbers, times and booleans rounded to a float: keeps the order, may merge neighbours
 };
 
-constexpr uint32_t absent_state = 6;  // the others are the types, and this:
-constexpr uint32_t unreadable_state = 12;  // there is a value, and it cannot be read; no unit or predicate admits it
-constexpr uint32_t string_state = static_cast<uint32_t>(Type::string);
+// A bit for the type of an attribute, or for its absence; no bit if there is a value that cannot be read, so that no test
+// of types admits it.
+using State = uint8_t;
+constexpr uint32_t states = 7;  // that have a bit
+constexpr State absent_state = 1u << 6, unreadable_state = 0;
+constexpr State string_state = mask_of(Type::string);
+static_assert((absent_state & all_types) == 0);
 
 // What short tests need to know of a name.
 struct Glance {
   uint64_t hash = 0;
   float narrow = std::numeric_limits<float>::quiet_NaN();  // a number rounded to 32 bits, which keeps the order
   uint32_t place = 0;                                      // of the attribute, plus one
-  uint8_t state = absent_state;
+  State state = absent_state;
   bool is_narrow = false;  // whether rounding has not changed the number
   bool is_whole = false;   // whether it is a whole number, of which the hash says all
   mutable bool has_grams = false;
@@ -36,8 +40,8 @@ struct Glance {
 };
 
 // What is found in place of an attribute that cannot be read: a type that is in no mask of types, so no predicate holds.
-inline constexpr Attribute unreadable_attribute{0, {static_cast<Type>(unreadable_state), 0, 0, {}}, {}, 0};
-static_assert(mask_of(static_cast<Type>(unreadable_state)) == 0);
+inline constexpr Attribute unreadable_attribute{0, {static_cast<Type>(8), 0, 0, {}}, {}, 0};
+static_assert(mask_of(unreadable_attribute.value.type) == 0);
 
 // The attributes of one event whose names some filter mentions; found by name in constant time.
 class Event {
@@ -61,7 +65,7 @@ class Event {
     Glance& glance = glances_[name];
     glance.hash = key.hash;
     glance.place = static_cast<uint32_t>(attributes_.size());
-    glance.state = static_cast<uint8_t>(value.type);
+    glance.state = mask_of(value.type);
     if (value.is_text()) return;
     glance.is_whole = key.size != real_code;
     attribute.order = value.type == Type::real ? value.real : static_cast<double>(value.integer);

@@ -46,14 +46,14 @@ struct Unit {
   // lacks: it must not have a part
   enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams, lacks };
 
-  static constexpr uint8_t everything = 0x7F;  // all types, and absence
+  static constexpr uint8_t everything = all_types | absent_state;
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
   static constexpr NameId no_name = (1u << name_bits) - 1;
   static constexpr uint32_t exact = 1u << 30;     // if it holds, so does the predicate, unless rounding or a hash misled
   static constexpr uint32_t complete = 1u << 31;  // this unit and those before it say all that the filter leaves open
 
   static Unit of(NameId name, TypeMask types, bool fits_absence, Mode mode) {
-    uint32_t fits = types | (fits_absence ? 1u << absent_state : 0);
+    uint32_t fits = types | (fits_absence ? uint32_t{absent_state} : 0);
     return {name | fits << fits_shift | mode << mode_shift, 0, 0};
   }
 
@@ -62,8 +62,7 @@ struct Unit {
 
   NameId name() const { return head & ((1u << name_bits) - 1); }
   uint32_t all_fits() const { return head >> fits_shift & everything; }
-  // A value that cannot be read has a state above all bits of the head: it fits nowhere.
-  bool fits(uint32_t state) const { return (uint64_t{head} >> (fits_shift + state) & 1) != 0; }
+  bool fits(State state) const { return (head >> fits_shift & state) != 0; }
   Mode mode() const { return static_cast<Mode>(head >> mode_shift & 7); }
   bool excludes_value() const { return mode() == differs || mode() == differs_whole; }
   bool is(uint32_t flag) const { return (head & flag) != 0; }
@@ -106,7 +105,6 @@ struct WideUnits {
   Unit units[wide_units];
 };
 constexpr NameId most_names = Unit::no_name;  // numbers are below it
-static_assert(Unit::fits_shift + unreadable_state >= 32);
 
 constexpr size_t marked_terms = 32;  // predicates beyond these are tested in the bucket only
 
