@@ -146,7 +146,7 @@ inline ColumnFailure failure_of(Found found, const ArrowColumn& column, uint64_t
     case Found::large_decimal:
       return value("decimal outside the signed 64-bit range; cast the column to double or string");
     case Found::long_decimal:
-      return value("decimal of more than 15 digits, or beyond 2**53; round decimals, or cast the column to string");
+      return value("decimal of more than 15 digits, or beyond 2**53; let round_decimals round it, or cast the column to string");
     case Found::long_text: return ColumnFailure("value_bytes", column.longest, size, "bytes in a value");
     case Found::outside_dictionary: return damage("index outside the dictionary");
     default: return damage("text that lies outside its buffer");

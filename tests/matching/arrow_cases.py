@@ -26,8 +26,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZONES = ["UTC", "Europe/Rome", "+05:30", "America/New_York", "-00:01"]
 
 
-def rows(batch: object, **limits: int) -> list[dict[str, Value]]:
-    return arrow_rows(batch, **(LIMITS | limits))
+def rows(batch: object, *, round_decimals: bool = False, **limits: int) -> list[dict[str, Value]]:
+    return arrow_rows(batch, round_decimals=round_decimals, **(LIMITS | limits))
 
 
 def exact(value: object) -> object:

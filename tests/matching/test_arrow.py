@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import math
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import math
 from collections.abc import Sequence
 from random import Random
 
@@ -19,7 +18,6 @@ from palio.errors import (
     DecodeError,
     FileFormatError,
     InvalidBatchError,
-    InvalidValueError,
     LimitError,
     ReadOnlyError,
 )

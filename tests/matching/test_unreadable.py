@@ -1,4 +1,4 @@
-"""Values in Arrow batches that cannot be read: they fail all that filters say about their attribute, and nothing else."""
+"""Values in Arrow batches that cannot be read: they fail the constraints on their attribute, and nothing else."""
 
 from __future__ import annotations
 
@@ -97,7 +97,12 @@ def test_filters_of_every_kind_answer_as_the_model_does(
 
 def undividable(i: int) -> Filter:
     """Many of these lie in one bucket, whose digests decide them together."""
-    kinds = [Constraint("a", "!=", i), Constraint("a", "any"), Constraint("b", "!>*", f"v{i}"), Constraint("b", "absent")]
+    kinds = [
+        Constraint("a", "!=", i),
+        Constraint("a", "any"),
+        Constraint("b", "!>*", f"v{i}"),
+        Constraint("b", "absent"),
+    ]
     return Filter([kinds[i % 4], Constraint("c", "!=", i)] if i % 3 else [kinds[i % 4]])
 
 

@@ -155,7 +155,7 @@ class FilterIndex:
         """
         return self._core.match_encoded(document_bytes(body, self.limits), *self._body_limits)
 
-    def match_batch(
+    def match_batch(  # noqa: PLR0913 (each says a thing of its own)
         self,
         batch: object,
         *,
@@ -170,10 +170,10 @@ class FilterIndex:
         Each column is an attribute, and null means that it is absent; or ``bodies`` names a binary column of encoded
         bodies. ``limit`` bounds the number of pairs; a further call with ``after`` gives the rest.
 
-        A value that the model does not have (NaN, say) is an error. With ``report_unreadable`` it is reported instead, and
-        fails every constraint on its attribute, ``absent`` included; filters that do not mention the attribute match as
-        usual. A body that is no valid one is likewise an error, or is reported and matches nothing. Decimals of more than
-        15 digits, or beyond 2**53, cannot be read unless ``round_decimals`` makes them the nearest float.
+        A value that the model does not have (NaN, say) is an error. With ``report_unreadable`` it is reported instead,
+        and fails every constraint on its attribute, ``absent`` included; filters that do not mention the attribute
+        match as usual. A body that is no valid one is likewise an error, or is reported and matches nothing. Decimals
+        of more than 15 digits, or beyond 2**53, cannot be read unless ``round_decimals`` makes them the nearest float.
 
         >>> import pyarrow
         >>> batch = pyarrow.record_batch({"level": [5, None, 7]})
@@ -196,9 +196,7 @@ class FilterIndex:
         rest = None if last_row < 0 else Continuation(last_row, last_id, self._number)
         return BatchMatches(rows, ids, rest, [Unreadable(*each) for each in unreadable])
 
-    def match_counts(
-        self, batch: object, *, bodies: str | None = None, round_decimals: bool = False
-    ) -> _core.Column:
+    def match_counts(self, batch: object, *, bodies: str | None = None, round_decimals: bool = False) -> _core.Column:
         """How many filters match each row of an Arrow record batch.
 
         >>> import pyarrow
@@ -219,8 +217,8 @@ class FilterIndex:
     ) -> list[Unreadable]:
         """Count the rows that each filter matches, without making pairs.
 
-        Adds to ``counts``, by id, and returns what could not be read (see :meth:`match_batch`). ``counts`` is a writable array of 64-bit
-        integers, longer than the greatest id.
+        Adds to ``counts``, by id, and returns what could not be read (see :meth:`match_batch`). ``counts`` is a
+        writable array of 64-bit integers, longer than the greatest id.
 
         >>> import array, pyarrow
         >>> counts = array.array("q", [0, 0])

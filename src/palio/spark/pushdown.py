@@ -62,6 +62,10 @@ def _of_constraint(constraint: Constraint, types: dict[str, DataType]) -> Column
 def _comparison(column: Column, operator: Operator, literal: object, kind: DataType) -> Column | None:
     if not _is_exact(literal, kind):
         return None
+    if isinstance(literal, str):
+        column = column.cast("string")  # or Spark would pad the literal to the width of a CHAR column
+    elif isinstance(literal, int) and isinstance(kind, _REAL):
+        literal = float(literal)  # or Spark may make it a float of 32 bits
     match operator:
         case Operator.EQ:
             return column == sql.lit(literal)
@@ -74,7 +78,7 @@ def _comparison(column: Column, operator: Operator, literal: object, kind: DataT
         case Operator.GE:
             return column >= sql.lit(literal)
         case Operator.PREFIX:
-            return column.startswith(str(literal)) if isinstance(literal, str) else None
+            return column.startswith(sql.lit(literal)) if isinstance(literal, str) else None
         case _:
             return None
 
