@@ -86,7 +86,8 @@ def test_a_decimal_is_the_nearest_float_if_it_is_short(whole: int, scale: int, z
 
 def test_a_long_decimal_that_a_float_equals_is_refused_too() -> None:
     """It would be equal to a shorter decimal whose nearest float it is."""
-    exact = Decimal.from_float(0.1)
+    exact = Decimal("0.1000000000000000055511151231257827021181583404541015625")
+    assert Fraction(exact) == Fraction(0.1)
     assert not is_short(exact)
     with pytest.raises(InvalidValueError, match="15 digits"):
         read(exact, 55)

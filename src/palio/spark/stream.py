@@ -50,9 +50,9 @@ def match_stream(  # noqa: PLR0913 (each says a thing of its own)
     folder ``out`` gets tables, each with a folder for each batch (or version): ``deliveries``, what
     :func:`~palio.spark.match` finds, with the version of the filters; ``unreadable``, the events that have values that
     cannot be read, with the reasons; ``skipped``, the files (or lines) that could not; ``rejects``, the filters that
-    could not. A batch is matched with one version. It is written once: if the process dies and the batch is done again, a batch that was complete
-    stays as it is, and one that was not is written anew. A new version that cannot be used is told to the log, and the
-    one before it stays in use.
+    could not. A batch is matched with one version. It is written once: if the process dies and the batch is done
+    again, a batch that was complete stays as it is, and one that was not is written anew. A new version that cannot be
+    used is told to the log, and the one before it stays in use.
 
     With ``every``, such as ``"10 seconds"``, the query goes on until it is stopped, and looks for events so often;
     without, it ends when all events that are there now are done.
