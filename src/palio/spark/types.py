@@ -70,7 +70,7 @@ def check_kept(field: StructField) -> None:
     kind = field.dataType
     try:
         if not isinstance(kind, spark_types.VariantType):
-            to_arrow_type(kind)
+            to_arrow_type(kind, timezone="UTC")  # any zone will do
             return
     except PySparkTypeError:
         pass
