@@ -1,4 +1,4 @@
-"""Every type that Spark has against an oracle, values that cannot be read among them: small sets, of which Spark tests a
+"""Every type that Spark has against an oracle, with values that cannot be read: small sets, of which Spark tests a
 condition by itself, and large ones."""
 
 from __future__ import annotations
