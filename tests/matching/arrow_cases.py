@@ -128,7 +128,7 @@ def decimals(of: Callable[[int, int], pa.DataType], precision: int, width: int, 
                 raise RefusedError("decimal outside the signed 64-bit range; cast")
             return int(number)
         if not is_short(Decimal(raw).scaleb(-scale, WIDE)):
-            raise RefusedError("decimal of more than 15 digits, or beyond 2**53; round decimals")
+            raise RefusedError("decimal of more than 15 digits, or beyond 2**53; let round_decimals round it")
         return float(number)
 
     edges = st.sampled_from([low, high, 0, 1, -1, max(low, -(2**63)), min(high, 2**63 - 1), min(high, 2**63)])
