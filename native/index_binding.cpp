@@ -59,9 +59,10 @@ class Borrowed {
   std::unique_ptr<Workspace> workspace_;
 };
 
-struct BatchLimits {
+struct BatchReading {
   BodyLimits body;
   uint64_t document_bytes;
+  bool rounds_decimals;
 };
 
 struct FilterLimits {
@@ -206,34 +207,34 @@ class PyIndex {
     return result(*workspace, false);
   }
 
-  // Rows, ids, where to go on (a row and an id, or -1 and 0), and what was skipped.
-  nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, uint64_t most,
-                        int64_t after_row, uint64_t after_id, bool skip_unreadable) {
+  // Rows, ids, where to go on (a row and an id, or -1 and 0), and what could not be read.
+  nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchReading& reading, uint64_t most,
+                        int64_t after_row, uint64_t after_id, bool report_unreadable) {
     PairSink sink(most, after_row, after_id);
-    Skipped skipped;
-    run_batch(object, bodies, limits, sink, skip_unreadable ? &skipped : nullptr);
+    Unreadable unreadable;
+    run_batch(object, bodies, reading, sink, report_unreadable ? &unreadable : nullptr);
     sink.shrink();
     int64_t row = sink.is_full() ? (sink.rows.empty() ? after_row : sink.last_row()) : -1;
     int64_t id = sink.is_full() ? (sink.ids.empty() ? static_cast<int64_t>(after_id) : sink.last_id()) : 0;
-    if (sink.is_full()) skipped.drop_after(row);  // the next call comes there again
+    if (sink.is_full()) unreadable.drop_from(row);  // the next call comes there again
     nb::object rows = nb::cast(ResultColumn(std::move(sink.rows))), ids = nb::cast(ResultColumn(std::move(sink.ids)));
-    return nb::make_tuple(rows, ids, row, id, to_errors(skipped));
+    return nb::make_tuple(rows, ids, row, id, to_errors(unreadable));
   }
 
-  ResultColumn match_counts(nb::handle object, nb::handle bodies, const BatchLimits& limits) {
+  ResultColumn match_counts(nb::handle object, nb::handle bodies, const BatchReading& reading) {
     CountSink sink;
-    run_batch(object, bodies, limits, sink, nullptr);
+    run_batch(object, bodies, reading, sink, nullptr);
     return ResultColumn(std::move(sink.counts));
   }
 
-  // Adds to counts of 64 bits, one for each id; returns what was skipped.
-  nb::list tally(nb::handle object, nb::handle bodies, nb::handle counts, const BatchLimits& limits,
-                 bool skip_unreadable) {
+  // Adds to counts of 64 bits, one for each id; returns what could not be read.
+  nb::list tally(nb::handle object, nb::handle bodies, nb::handle counts, const BatchReading& reading,
+                 bool report_unreadable) {
     WritableNumbers numbers(counts);
     TallySink sink(numbers.data(), numbers.size());
-    Skipped skipped;
-    run_batch(object, bodies, limits, sink, skip_unreadable ? &skipped : nullptr);
-    return to_errors(skipped);
+    Unreadable unreadable;
+    run_batch(object, bodies, reading, sink, report_unreadable ? &unreadable : nullptr);
+    return to_errors(unreadable);
   }
 
   SharedIndex& shared() { return shared_; }
@@ -279,24 +280,26 @@ class PyIndex {
 
  private:
   template <class Sink>
-  void run_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, Sink& sink, Skipped* skipped) {
+  void run_batch(nb::handle object, nb::handle bodies, const BatchReading& reading, Sink& sink,
+                 Unreadable* unreadable) {
+    const BodyLimits& limits = reading.body;
     bool has_bodies = !bodies.is_none();
     std::string column = has_bodies ? std::string(utf8(bodies.ptr())) : std::string();
     // A body is a document of its own, not a value.
-    uint64_t most = has_bodies ? limits.document_bytes : limits.body.value_bytes;
-    TakenBatch taken(object, {limits.body.attributes, limits.body.name_bytes, most}, shared_.hasher());
+    uint64_t most = has_bodies ? reading.document_bytes : limits.value_bytes;
+    TakenBatch taken(object, {{limits.attributes, limits.name_bytes, most}, reading.rounds_decimals}, shared_.hasher());
     const ArrowBatch& batch = taken.batch();
     if (batch.rows() > most_rows) {
       throw CapacityFailure("rows", most_rows, static_cast<uint64_t>(batch.rows()), "rows in one batch");
     }
     nb::gil_scoped_release release;
-    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), sink, skipped);
+    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), sink, unreadable);
     size_t place = 0;
     while (place < batch.columns() && batch.name(place) != column) ++place;
     if (place == batch.columns()) {
       throw ColumnFailure(ColumnFailure::Code::batch, "the batch has no column of this name").in(column);
     }
-    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), sink, skipped);
+    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits), sink, unreadable);
   }
 
   void run(Workspace& workspace, const View& view, bool only_one) {
@@ -387,13 +390,15 @@ class PyIndex {
     }
   }
 
-  // Pairs of a row and the error that reading it would have raised.
-  static nb::list to_errors(const Skipped& skipped) {
-    nb::list errors;
-    for (size_t i = 0; i < skipped.rows.size(); ++i) {
-      errors.append(nb::make_tuple(skipped.rows[i], to_error(skipped.failures[i])));
+  // For each value, or body, that cannot be read: its row, the number of its column, and the error that says why.
+  static nb::list to_errors(const Unreadable& unreadable) {
+    std::vector<nb::object> errors;
+    for (const std::exception_ptr& failure : unreadable.failures) errors.push_back(to_error(failure));
+    nb::list told;
+    for (const auto& [row, column, failure] : unreadable.places) {
+      told.append(nb::make_tuple(row, column, errors[failure]));
     }
-    return errors;
+    return told;
   }
 
   static nb::object to_error(const std::exception_ptr& pointer) {
@@ -464,38 +469,40 @@ void register_index(nb::module_& module) {
            nb::sig("def match_encoded(self, body: bytes, attributes: int, name_bytes: int, value_bytes: int, "
                    "payload_bytes: int) -> list[int]"))
       .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t most, int64_t after_row,
-                             uint64_t after_id, bool skip_unreadable, uint64_t attributes, uint64_t name_bytes,
+                             uint64_t after_id, bool report_unreadable, bool round_decimals, uint64_t attributes, uint64_t name_bytes,
                              uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes) {
-             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.match_batch(batch, bodies, limits, most, after_row, after_id, skip_unreadable);
+             BatchReading reading{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes, round_decimals};
+             return index.match_batch(batch, bodies, reading, most, after_row, after_id, report_unreadable);
            },
            nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("most"), nb::arg("after_row"),
-           nb::arg("after_id"), nb::arg("skip_unreadable"), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("after_id"), nb::arg("report_unreadable"), nb::arg("round_decimals"), nb::arg("attributes"), nb::arg("name_bytes"),
            nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
            nb::sig("def match_batch(self, batch: object, bodies: str | None, most: int, after_row: int, after_id: int, "
-                   "skip_unreadable: bool, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, "
-                   "document_bytes: int) -> tuple[Column, Column, int, int, list[tuple[int, palio.errors.PalioError]]]"))
-      .def("tally", [](PyIndex& index, nb::handle batch, nb::handle bodies, nb::handle counts, bool skip_unreadable,
+                   "report_unreadable: bool, round_decimals: bool, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, "
+                   "document_bytes: int) -> tuple[Column, Column, int, int, list[tuple[int, int, palio.errors.PalioError]]]"))
+      .def("tally", [](PyIndex& index, nb::handle batch, nb::handle bodies, nb::handle counts, bool report_unreadable,
+                       bool round_decimals,
                        uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
                        uint64_t document_bytes) {
-             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.tally(batch, bodies, counts, limits, skip_unreadable);
+             BatchReading reading{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes, round_decimals};
+             return index.tally(batch, bodies, counts, reading, report_unreadable);
            },
-           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("counts").none(), nb::arg("skip_unreadable"),
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("counts").none(), nb::arg("report_unreadable"),
+           nb::arg("round_decimals"),
            nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"), nb::arg("payload_bytes"),
            nb::arg("document_bytes"),
-           nb::sig("def tally(self, batch: object, bodies: str | None, counts: object, skip_unreadable: bool, "
+           nb::sig("def tally(self, batch: object, bodies: str | None, counts: object, report_unreadable: bool, round_decimals: bool, "
                    "attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> "
-                   "list[tuple[int, palio.errors.PalioError]]"))
-      .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
+                   "list[tuple[int, int, palio.errors.PalioError]]"))
+      .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, bool round_decimals, uint64_t attributes,
                               uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
                               uint64_t document_bytes) {
-             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.match_counts(batch, bodies, limits);
+             BatchReading reading{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes, round_decimals};
+             return index.match_counts(batch, bodies, reading);
            },
-           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("round_decimals"), nb::arg("attributes"), nb::arg("name_bytes"),
            nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
-           nb::sig("def match_counts(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, "
+           nb::sig("def match_counts(self, batch: object, bodies: str | None, round_decimals: bool, attributes: int, name_bytes: int, "
                    "value_bytes: int, payload_bytes: int, document_bytes: int) -> Column"))
       .def("size", &PyIndex::size)
       .def("memory_usage", &PyIndex::memory_usage)

@@ -7,7 +7,7 @@
 """
 
 from palio.matching.covering import Change, CoveringOrder
-from palio.matching.index import BatchMatches, Continuation, FilterIndex, IndexStats
+from palio.matching.index import BatchMatches, Continuation, FilterIndex, IndexStats, Unreadable
 from palio.matching.linear import LinearScan
 from palio.matching.matcher import Matcher
 from palio.matching.monitor import Monitor
@@ -22,4 +22,5 @@ __all__ = [
     "LinearScan",
     "Matcher",
     "Monitor",
+    "Unreadable",
 ]

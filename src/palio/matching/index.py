@@ -27,6 +27,16 @@ class Continuation(NamedTuple):
     """The number of the index that it belongs to."""
 
 
+class Unreadable(NamedTuple):
+    """A value, or an encoded body, in an Arrow batch that cannot be read."""
+
+    row: int
+    column: int
+    """Counted from zero, like the row."""
+    error: PalioError
+    """Why: for a value it names the column."""
+
+
 class BatchMatches(NamedTuple):
     """Pairs of row and filter, ascending by row, then by id."""
 
@@ -34,8 +44,8 @@ class BatchMatches(NamedTuple):
     ids: _core.Column
     continuation: Continuation | None
     """Pass it as ``after`` to go on; ``None`` when there is no more."""
-    skipped: list[tuple[int, PalioError]]
-    """Rows that could not be read, with the error that says why, if these were to be skipped."""
+    unreadable: list[Unreadable]
+    """Values and bodies that cannot be read, ascending by row, if these were to be reported."""
 
 
 class IndexStats(NamedTuple):
@@ -145,20 +155,25 @@ class FilterIndex:
         """
         return self._core.match_encoded(document_bytes(body, self.limits), *self._body_limits)
 
-    def match_batch(
+    def match_batch(  # noqa: PLR0913 (each says a thing of its own)
         self,
         batch: object,
         *,
         bodies: str | None = None,
         limit: int | None = None,
         after: Continuation | None = None,
-        skip_unreadable: bool = False,
+        report_unreadable: bool = False,
+        round_decimals: bool = False,
     ) -> BatchMatches:
         """All pairs of row and filter that match, for an Arrow record batch of any library.
 
         Each column is an attribute, and null means that it is absent; or ``bodies`` names a binary column of encoded
-        bodies. ``limit`` bounds the number of pairs; what is left is had by a further call with ``after``. A row with a
-        value that is none of the model's, or whose body is no valid one, is an error, or is ``skipped`` and reported.
+        bodies. ``limit`` bounds the number of pairs; a further call with ``after`` gives the rest.
+
+        A value that the model does not have (NaN, say) is an error. With ``report_unreadable`` it is reported instead,
+        and fails every constraint on its attribute, ``absent`` included; filters that do not mention the attribute
+        match as usual. A body that is no valid one is likewise an error, or is reported and matches nothing. Decimals
+        of more than 15 digits, or beyond 2**53, cannot be read unless ``round_decimals`` makes them the nearest float.
 
         >>> import pyarrow
         >>> batch = pyarrow.record_batch({"level": [5, None, 7]})
@@ -168,13 +183,20 @@ class FilterIndex:
         """
         most = MAX_INTEGER if limit is None else _check_limit(limit)
         row, id = (-1, 0) if after is None else self._check_continuation(after)
-        rows, ids, last_row, last_id, skipped = self._core.match_batch(
-            batch, _check_column(bodies), most, row, id, bool(skip_unreadable), *self._batch_limits
+        rows, ids, last_row, last_id, unreadable = self._core.match_batch(
+            batch,
+            _check_column(bodies),
+            most,
+            row,
+            id,
+            bool(report_unreadable),
+            bool(round_decimals),
+            *self._batch_limits,
         )
         rest = None if last_row < 0 else Continuation(last_row, last_id, self._number)
-        return BatchMatches(rows, ids, rest, skipped)
+        return BatchMatches(rows, ids, rest, [Unreadable(*each) for each in unreadable])
 
-    def match_counts(self, batch: object, *, bodies: str | None = None) -> _core.Column:
+    def match_counts(self, batch: object, *, bodies: str | None = None, round_decimals: bool = False) -> _core.Column:
         """How many filters match each row of an Arrow record batch.
 
         >>> import pyarrow
@@ -182,15 +204,21 @@ class FilterIndex:
         >>> FilterIndex([Filter.parse("level > 3"), Filter.parse("level > 6")]).match_counts(batch).tolist()
         [1, 0, 2]
         """
-        return self._core.match_counts(batch, _check_column(bodies), *self._batch_limits)
+        return self._core.match_counts(batch, _check_column(bodies), bool(round_decimals), *self._batch_limits)
 
     def tally(
-        self, batch: object, counts: object, *, bodies: str | None = None, skip_unreadable: bool = False
-    ) -> list[tuple[int, PalioError]]:
+        self,
+        batch: object,
+        counts: object,
+        *,
+        bodies: str | None = None,
+        report_unreadable: bool = False,
+        round_decimals: bool = False,
+    ) -> list[Unreadable]:
         """Count the rows that each filter matches, without making pairs.
 
-        Adds to ``counts``, by id, and returns the rows that were skipped. ``counts`` is a writable array of 64-bit
-        integers, longer than the greatest id.
+        Adds to ``counts``, by id, and returns what could not be read (see :meth:`match_batch`). ``counts`` is a
+        writable array of 64-bit integers, longer than the greatest id.
 
         >>> import array, pyarrow
         >>> counts = array.array("q", [0, 0])
@@ -198,7 +226,10 @@ class FilterIndex:
         >>> index.tally(pyarrow.record_batch({"level": [5, None, 7]}), counts), counts.tolist()
         ([], [2, 1])
         """
-        return self._core.tally(batch, _check_column(bodies), counts, bool(skip_unreadable), *self._batch_limits)
+        unreadable = self._core.tally(
+            batch, _check_column(bodies), counts, bool(report_unreadable), bool(round_decimals), *self._batch_limits
+        )
+        return [Unreadable(*each) for each in unreadable]
 
     def _check_continuation(self, after: Continuation) -> tuple[int, int]:
         if not isinstance(after, Continuation) or after.owner != self._number:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import SparkFiles
 
+from palio.errors import CallerError
 from palio.matching import FilterIndex
 from palio.model.limits import Limits
 
@@ -103,10 +104,20 @@ def open_shipment(shipment: Shipment) -> OpenSet:
     known = _opened.get(shipment.version)
     if known is not None:
         return known
+    try:
+        opened = _open(shipment)
+    except FileNotFoundError:
+        raise CallerError(
+            "filters: this set was closed before the result was computed; compute it first, or close the set later"
+        ) from None
+    while len(_opened) >= _MOST_OPEN:
+        del _opened[next(iter(_opened))]
+    return _opened.setdefault(shipment.version, opened)
+
+
+def _open(shipment: Shipment) -> OpenSet:
     indexes = tuple(FilterIndex.open(shipment.path(name), limits=shipment.limits) for name in shipment.indexes)
     name = f"palio-{shipment.version}"
     ids = pa.ipc.open_file(pa.memory_map(shipment.path(f"{name}.ids"))).read_all()["id"].combine_chunks()
     codes = np.load(shipment.path(f"{name}.codes.npy"), mmap_mode="r") if shipment.has_unions else None
-    while len(_opened) >= _MOST_OPEN:
-        del _opened[next(iter(_opened))]
-    return _opened.setdefault(shipment.version, OpenSet(indexes, ids, codes))
+    return OpenSet(indexes, ids, codes)

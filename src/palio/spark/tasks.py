@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from palio.matching import BatchMatches
+from palio.matching import BatchMatches, Unreadable
 from palio.spark.counts import pack
 from palio.spark.shipping import Codes, OpenSet, Shipment, open_shipment
+from palio.spark.unreadable import UnreadableCounter, count_into
 
 MOST_PAIRS = 1 << 18
 """Pairs that are found before they are handed on."""
@@ -33,9 +34,13 @@ class Task(NamedTuple):
     """The columns that go into the result."""
     is_bodies: bool
     tells_problems: bool
-    """Whether events that cannot be read are told in the result, and are no errors."""
+    """Whether the result says which events have values that cannot be read."""
     clock: str | None = None
     """A column of times: narrow results also have the row of each batch with the latest, without a filter."""
+    round_decimals: bool = False
+    """Whether decimals that are too long for a float of their own are rounded, or cannot be read."""
+    counter: UnreadableCounter | None = None
+    """Counts the values that cannot be read, by column."""
 
 
 class Found(NamedTuple):
@@ -48,7 +53,7 @@ class Found(NamedTuple):
     codes: Codes
     """For each row the numbers of the ids that match, ascending."""
     problems: dict[int, str]
-    """Why rows could not be read."""
+    """Why values of rows, or bodies, cannot be read."""
 
 
 def place_names(columns: Iterable[str]) -> list[str]:
@@ -65,7 +70,7 @@ def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
             if len(found.rows):
                 columns = [*kept.take(pa.array(found.rows)).columns, opened.ids.take(pa.array(found.codes))]
                 yield _batch(task, columns, "filter", [None] * len(found.rows))
-            if found.problems:
+            if found.problems and task.tells_problems:
                 rows = pa.array(list(found.problems), pa.int32())
                 columns = [*kept.take(rows).columns, pa.nulls(len(rows), opened.ids.type)]
                 yield _batch(task, columns, "filter", list(found.problems.values()))
@@ -75,15 +80,16 @@ def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def match_wide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each event, with the ids of all its filters."""
+    """Each event, with the ids of all its filters; with null instead where its body cannot be read."""
     opened = open_shipment(task.shipment)
     for batch in _named(task, batches):
         for found in find(task, opened, batch):
             counts = np.bincount(found.rows - found.begin, minlength=found.end - found.begin)
             offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), opened.ids.take(pa.array(found.codes)))
+            problems = [found.problems.get(row) for row in range(found.begin, found.end)]
+            without = pa.array([problem is not None for problem in problems]) if task.is_bodies else None
+            lists = pa.ListArray.from_arrays(pa.array(offsets), opened.ids.take(pa.array(found.codes)), mask=without)
             kept = batch.slice(found.begin, found.end - found.begin).select(task.kept)
-            problems = [found.problems.get(row) for row in range(found.begin, found.end)] if task.tells_problems else []
             yield _batch(task, [*kept.columns, lists], "filters", problems)
 
 
@@ -94,14 +100,13 @@ def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     problems: Counter[str] = Counter()
     for batch in _named(task, batches):
         if opened.codes is None and len(opened.indexes) == 1:  # nothing is found twice: no need for pairs
-            events, bodies = _events(task, batch)
-            skipped = opened.indexes[0].tally(events, counts, bodies=bodies, skip_unreadable=task.tells_problems)
-            problems.update(str(error) for _, error in skipped)
+            events = batch.select(task.attributes)
+            problems.update(_problems(task, events, opened.indexes[0].tally(events, counts, **_reading(task))).values())
             continue
         for found in find(task, opened, batch):
             counts += np.bincount(found.codes, minlength=len(counts))
             problems.update(found.problems.values())
-    yield pack(counts, problems)
+    yield pack(counts, problems if task.tells_problems else Counter())
 
 
 def _latest(times: pa.Array) -> int | None:
@@ -117,37 +122,53 @@ def _named(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 def find(task: Task, opened: OpenSet, batch: pa.RecordBatch) -> Iterator[Found]:
     """Match a batch, piece by piece, so that no piece has many more pairs than :data:`MOST_PAIRS`."""
-    events, bodies = _events(task, batch)
+    events, how = batch.select(task.attributes), _reading(task)
     first, *others = opened.indexes
     begin = 0
     while begin < len(events):
         rest = events.slice(begin)
-        matches = first.match_batch(rest, bodies=bodies, limit=MOST_PAIRS, skip_unreadable=task.tells_problems)
+        matches = first.match_batch(rest, limit=MOST_PAIRS, **how)
         size = len(rest)
         if matches.continuation is not None:  # the last row may not be complete
             size = max(1, matches.continuation.row)
-            matches = first.match_batch(rest.slice(0, size), bodies=bodies, skip_unreadable=task.tells_problems)
+            matches = first.match_batch(rest.slice(0, size), **how)
         piece = rest.slice(0, size)
-        more = [index.match_batch(piece, bodies=bodies, skip_unreadable=task.tells_problems) for index in others]
-        yield _together(opened, begin, size, [matches, *more])
+        found = [matches, *(index.match_batch(piece, **how) for index in others)]
+        problems = _problems(task, piece, [each for part in found for each in part.unreadable])
+        yield _together(opened, begin, size, found, problems)
         begin += size
 
 
-def _events(task: Task, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str | None]:
-    return batch.select(task.attributes), task.attributes[0] if task.is_bodies else None
+class _Reading(TypedDict):
+    """How indexes read batches."""
+
+    bodies: str | None
+    report_unreadable: bool
+    round_decimals: bool
 
 
-def _together(opened: OpenSet, begin: int, size: int, matches: list[BatchMatches]) -> Found:
-    """What all indexes have found. A row that one of them cannot read matches nothing, also where another one can."""
+def _reading(task: Task) -> _Reading:
+    bodies = task.attributes[0] if task.is_bodies else None
+    return {"bodies": bodies, "report_unreadable": True, "round_decimals": task.round_decimals}
+
+
+def _problems(task: Task, events: pa.RecordBatch, unreadable: list[Unreadable]) -> dict[int, str]:
+    """For each row why its values cannot be read; several indexes may report the same value."""
+    values = {(each.row, each.column): each.error for each in unreadable}
+    count_into(task.counter, (events.schema.names[column] for _, column in values))
+    problems: dict[int, str] = {}
+    for (row, _), error in sorted(values.items(), key=lambda each: each[0]):
+        problems[row] = f"{problems[row]}; {error}" if row in problems else str(error)
+    return problems
+
+
+def _together(opened: OpenSet, begin: int, size: int, matches: list[BatchMatches], problems: dict[int, str]) -> Found:
+    """What all indexes have found."""
     bases = np.cumsum([0, *(len(index) for index in opened.indexes)])
     rows = np.concatenate([np.asarray(each.rows) for each in matches])
     codes = np.concatenate([np.asarray(each.ids) + base for each, base in zip(matches, bases, strict=False)])
-    problems = {row: str(error) for each in matches for row, error in each.skipped}
-    if problems and len(matches) > 1:
-        is_good = ~np.isin(rows, list(problems))
-        rows, codes = rows[is_good], codes[is_good]
     rows, codes = _in_order(opened, rows, codes)
-    told = {begin + row: problems[row] for row in sorted(problems)}
+    told = {begin + row: problem for row, problem in problems.items()}
     return Found(begin, begin + size, rows + np.int32(begin), codes, told)
 
 
