@@ -25,6 +25,12 @@ struct ColumnLimits {
   uint64_t prepared = ~uint64_t{0};  // entries of a dictionary that are read in advance; of a larger one those in use are
 };
 
+// How the columns of a batch are read.
+struct ColumnReading {
+  ColumnLimits limits;
+  bool rounds_decimals = false;  // or decimals that are too long for a float of their own cannot be read
+};
+
 namespace detail {
 
 constexpr int64_t most_elements = int64_t{1} << 56;  // so that places in buffers are computed without overflow
@@ -99,7 +105,7 @@ inline void take_views(ArrowColumn& column, const ArrowArray& array) {
 
 // A column without regard to its dictionary; row 0 is `skip` elements into it, and `rows` follow.
 inline ArrowColumn take_array(const ArrowSchema& schema, const ArrowArray& array, int64_t skip, int64_t rows,
-                              uint64_t longest, const Hasher& hasher) {
+                              const ColumnReading& reading, const Hasher& hasher) {
   check_node(schema, array);
   ColumnType type = column_type(schema.format);
   if (type.kind == ColumnKind::unsupported) {
@@ -119,10 +125,10 @@ inline ArrowColumn take_array(const ArrowSchema& schema, const ArrowArray& array
   int64_t begin = type.kind == ColumnKind::boolean ? 0 : column.first;
   int64_t width = type.kind == ColumnKind::boolean ? 1 : type.width;
   column.data = data_at(buffer(array, 1), begin, width, array.length == 0 ? 0 : array.offset + array.length);
-  column.longest = std::min<uint64_t>(longest, text_size_mask);  // keys keep sizes in so many bits
+  column.longest = std::min<uint64_t>(reading.limits.value_bytes, text_size_mask);  // keys keep sizes in so many bits
   column.width = type.width;
   column.scale = type.scale;
-  if (type.kind == ColumnKind::decimal) column.fives = power_of_five(type.scale);
+  column.rounds = reading.rounds_decimals;
   if (type.kind == ColumnKind::text32 || type.kind == ColumnKind::text64) take_text(column, array, type.width);
   if (type.kind == ColumnKind::text_view) take_views(column, array);
   return column;
@@ -140,8 +146,8 @@ inline ColumnFailure failure_of(Found found, const ArrowColumn& column, uint64_t
     case Found::far_time: return value("time outside years 1 to 9999; make it null");
     case Found::large_decimal:
       return value("decimal outside the signed 64-bit range; cast the column to double or string");
-    case Found::inexact_decimal:
-      return value("decimal that no float equals exactly; cast the column to double, which rounds, or to string");
+    case Found::long_decimal:
+      return value("decimal of more than 15 digits, or beyond 2**53; let round_decimals round it, or cast the column to string");
     case Found::long_text: return ColumnFailure("value_bytes", column.longest, size, "bytes in a value");
     case Found::outside_dictionary: return damage("index outside the dictionary");
     default: return damage("text that lies outside its buffer");
@@ -153,7 +159,7 @@ inline ColumnFailure failure_of(Found found, const ArrowColumn& column, uint64_t
 // Points into the arrays and to the hasher, which must outlive it; keeps nothing of the schema.
 class ArrowBatch {
  public:
-  ArrowBatch(const ArrowSchema& schema, const ArrowArray& array, const ColumnLimits& limits, const Hasher& hasher)
+  ArrowBatch(const ArrowSchema& schema, const ArrowArray& array, const ColumnReading& reading, const Hasher& hasher)
       : rows_(array.length), hasher_(hasher) {
     using namespace detail;
     check_node(schema, array);
@@ -161,6 +167,7 @@ class ArrowBatch {
       throw ColumnFailure(ColumnFailure::Code::batch, "an array of Arrow format " + quoted(schema.format) +
                                                           " is no record batch; pass a batch or an array of structs");
     }
+    const ColumnLimits& limits = reading.limits;
     uint64_t count = static_cast<uint64_t>(schema.n_children);
     if (count > limits.attributes) throw ColumnFailure("attributes", limits.attributes, count, "columns in a batch");
     check_buffers(array, 1, false);
@@ -168,7 +175,7 @@ class ArrowBatch {
     first_ = array.offset;
     columns_.reserve(count);
     dictionaries_.resize(count);
-    for (uint64_t c = 0; c < count; ++c) add(schema, array, c, limits);
+    for (uint64_t c = 0; c < count; ++c) add(schema, array, c, reading);
     check_unique();
   }
 
@@ -179,15 +186,25 @@ class ArrowBatch {
   std::string_view name(size_t column) const { return names_[column]; }
   int64_t rows() const { return rows_; }
 
-  // The value of a cell with its key, or false if the attribute is absent. Column and row must be within the batch.
-  // Texts live as long as the array. What is no value of the model is a ColumnFailure that names column and row.
-  bool get(size_t c, int64_t row, Value& value, Key& key) const {
-    if (validity_ != nullptr && !detail::bit(validity_, first_ + row)) return false;
+  // Reads a cell: its value with its key, or why there is none. Column and row must be within the batch. Texts live as
+  // long as the array.
+  Found find(size_t c, int64_t row, Value& value, Key& key) const {
+    if (validity_ != nullptr && !detail::bit(validity_, first_ + row)) return Found::absent;
     const ArrowColumn& column = columns_[c];
-    Found found = column.kind == ColumnKind::dictionary ? detail::read_indexed(column, row, value, key)
-                                                        : detail::read_cell(column, row, value, key);
-    if (__builtin_expect(found > Found::present, 0)) fail(c, row, found, value.text.size());
+    return column.kind == ColumnKind::dictionary ? detail::read_indexed(column, row, value, key)
+                                                 : detail::read_cell(column, row, value, key);
+  }
+
+  // The same where a value is needed: false if the attribute is absent, a ColumnFailure if it cannot be read.
+  bool get(size_t c, int64_t row, Value& value, Key& key) const {
+    Found found = find(c, row, value, key);
+    if (__builtin_expect(found > Found::present, 0)) throw failure(c, found, value).in(names_[c], row);
     return found == Found::present;
+  }
+
+  // Why a cell cannot be read, without its place.
+  [[gnu::noinline, gnu::cold]] ColumnFailure failure(size_t c, Found found, const Value& value) const {
+    return detail::failure_of(found, columns_[c], value.text.size());
   }
 
  private:
@@ -196,7 +213,7 @@ class ArrowBatch {
     std::vector<DictionaryEntry> entries;
   };
 
-  void add(const ArrowSchema& schema, const ArrowArray& array, uint64_t c, const ColumnLimits& limits) {
+  void add(const ArrowSchema& schema, const ArrowArray& array, uint64_t c, const ColumnReading& reading) {
     const ArrowSchema* child = schema.children[c];
     const ArrowArray* values = array.children[c];
     if (child == nullptr || values == nullptr) detail::damaged("missing child " + std::to_string(c));
@@ -205,9 +222,9 @@ class ArrowBatch {
     const std::string& name = names_.back();
     try {
       detail::check_node(*child, *values);
-      check_name(name, limits);
-      columns_.push_back(detail::take_array(*child, *values, array.offset, rows_, limits.value_bytes, hasher_));
-      if (child->dictionary != nullptr) add_dictionary(*child->dictionary, *values->dictionary, c, limits);
+      check_name(name, reading.limits);
+      columns_.push_back(detail::take_array(*child, *values, array.offset, rows_, reading, hasher_));
+      if (child->dictionary != nullptr) add_dictionary(*child->dictionary, *values->dictionary, c, reading);
     } catch (const ColumnFailure& failure) {
       throw failure.in(name);
     }
@@ -234,16 +251,16 @@ class ArrowBatch {
   }
 
   // Prepares the entries, unless there are more of them than rows that are read: then few are, each on its own.
-  void add_dictionary(const ArrowSchema& schema, const ArrowArray& array, uint64_t c, const ColumnLimits& limits) {
+  void add_dictionary(const ArrowSchema& schema, const ArrowArray& array, uint64_t c, const ColumnReading& reading) {
     ArrowColumn& column = columns_.back();
     if (!is_index(column.kind)) detail::damaged("dictionary with indexes that are no integers");
     Dictionary& dictionary = dictionaries_[c];
-    dictionary.values.push_back(detail::take_array(schema, array, 0, array.length, limits.value_bytes, hasher_));
+    dictionary.values.push_back(detail::take_array(schema, array, 0, array.length, reading, hasher_));
     if (schema.dictionary != nullptr) {
       throw ColumnFailure(ColumnFailure::Code::type, "a dictionary of dictionaries; decode it first");
     }
     const ArrowColumn& values = dictionary.values.front();
-    if (array.length <= rows_ && static_cast<uint64_t>(array.length) <= limits.prepared) {
+    if (array.length <= rows_ && static_cast<uint64_t>(array.length) <= reading.limits.prepared) {
       dictionary.entries.resize(static_cast<size_t>(array.length));
       int64_t at = 0;
       for (DictionaryEntry& entry : dictionary.entries) {
@@ -256,10 +273,6 @@ class ArrowBatch {
     column.dictionary = &values;
     column.entry_count = static_cast<uint64_t>(array.length);
     column.longest = values.longest;
-  }
-
-  [[noreturn, gnu::noinline, gnu::cold]] void fail(size_t c, int64_t row, Found found, uint64_t size) const {
-    throw detail::failure_of(found, columns_[c], size).in(names_[c], row);
   }
 
   int64_t rows_ = 0;

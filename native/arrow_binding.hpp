@@ -57,16 +57,16 @@ Struct& in_capsule(nb::handle capsule, const char* name) {
 // A batch with the memory that it points into. It may be read, and let go, without holding the interpreter's lock.
 class TakenBatch {
  public:
-  TakenBatch(nb::handle object, const ColumnLimits& limits, const Hasher& hasher)
-      : TakenBatch(exported(object), limits, hasher) {}
+  TakenBatch(nb::handle object, const ColumnReading& reading, const Hasher& hasher)
+      : TakenBatch(exported(object), reading, hasher) {}
 
   const ArrowBatch& batch() const { return batch_; }
 
  private:
-  TakenBatch(const nb::object& pair, const ColumnLimits& limits, const Hasher& hasher)
+  TakenBatch(const nb::object& pair, const ColumnReading& reading, const Hasher& hasher)
       : array_(in_capsule<ArrowArray>(nb::handle(PyTuple_GET_ITEM(pair.ptr(), 1)), "arrow_array")),
         batch_(*Owned(in_capsule<ArrowSchema>(nb::handle(PyTuple_GET_ITEM(pair.ptr(), 0)), "arrow_schema")), *array_,
-               limits, hasher) {}
+               reading, hasher) {}
 
   static nb::object exported(nb::handle object) {
     nb::object method = nb::getattr(object, "__arrow_c_array__", nb::none());
@@ -252,9 +252,10 @@ inline nb::object column_text(const ResultColumn& column) {
 
 // -- what Python sees -------------------------------------------------------------------------------------------------
 
-inline nb::list arrow_rows(nb::handle object, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes) {
+inline nb::list arrow_rows(nb::handle object, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
+                           bool round_decimals) {
   Hasher hasher;
-  TakenBatch taken(object, {attributes, name_bytes, value_bytes}, hasher);
+  TakenBatch taken(object, {{attributes, name_bytes, value_bytes}, round_decimals}, hasher);
   const ArrowBatch& batch = taken.batch();
   std::vector<nb::object> names;
   for (size_t c = 0; c < batch.columns(); ++c) names.push_back(to_str(batch.name(c)));
@@ -317,9 +318,9 @@ inline void raise_column_failure(const std::exception_ptr& pointer, void*) {
 inline void register_arrow(nb::module_& module) {
   nb::register_exception_translator(raise_column_failure);
   module.def("arrow_rows", &arrow_rows, nb::arg("batch"), nb::kw_only(), nb::arg("attributes"), nb::arg("name_bytes"),
-             nb::arg("value_bytes"),
-             nb::sig("def arrow_rows(batch: object, *, attributes: int, name_bytes: int, value_bytes: int) -> "
-                     "list[dict[str, str | int | float | bool | datetime.datetime | bytes]]"),
+             nb::arg("value_bytes"), nb::arg("round_decimals") = false,
+             nb::sig("def arrow_rows(batch: object, *, attributes: int, name_bytes: int, value_bytes: int, "
+                     "round_decimals: bool = False) -> list[dict[str, str | int | float | bool | datetime.datetime | bytes]]"),
              "The rows of an Arrow record batch as the matcher sees them: one dictionary of attributes a row, without\n"
              "those that are null. Takes any object with the method __arrow_c_array__, such as a pyarrow.RecordBatch.");
   static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&ResultColumn::get_buffer)}, {0, nullptr}};

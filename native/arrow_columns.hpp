@@ -26,11 +26,14 @@ enum class ColumnKind : uint8_t {
   dictionary, unsupported,
 };
 
-// What reading a cell gives: nothing, a value, or why it is no value of the model.
+// What reading a cell gives: nothing, a value, or why it is no value of the model. The last two mean that the batch is
+// damaged.
 enum class Found : uint8_t {
-  absent, present, not_finite, large_integer, not_utf8, long_text, fine_time, far_time, large_decimal, inexact_decimal,
+  absent, present, not_finite, large_integer, not_utf8, long_text, fine_time, far_time, large_decimal, long_decimal,
   broken_offsets, outside_dictionary,
 };
+
+inline bool is_damage(Found found) { return found >= Found::broken_offsets; }
 
 // A dictionary's entry, with what every row that refers to it would else compute again.
 struct DictionaryEntry {
@@ -55,7 +58,7 @@ struct ArrowColumn {
   int64_t block_count = 0;
   int32_t width = 0;                          // bytes of fixed-size text and of decimals
   int32_t scale = 0;                          // of decimals
-  uint64_t fives = 0;                         //   and 5 to the power of it, see power_of_five
+  bool rounds = false;                        //   and whether long ones are rounded
   const DictionaryEntry* entries = nullptr;   // dictionaries: their entries if prepared,
   const ArrowColumn* dictionary = nullptr;    //   the values,
   uint64_t entry_count = 0;                   //   and how many they are
@@ -148,8 +151,9 @@ inline Found decimal_found(const ArrowColumn& column, int64_t row, Value& value)
     return integer_found(integer, value);
   }
   double real;
-  if (!decimal_to_real(wide, column.scale, column.fives, real)) return Found::inexact_decimal;
-  return real_found(real, value);
+  if (!decimal_to_real(wide, column.scale, column.rounds, real)) return Found::long_decimal;
+  value = Value::of_real(real);
+  return Found::present;
 }
 
 // Integers of all widths; unsigned ones beyond the signed range come out negative.

@@ -1,6 +1,7 @@
 // Matching the rows of a batch, without the interpreter and with the index free for others every few rows.
 #pragma once
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <string>
@@ -130,19 +131,25 @@ class TallySink {
   const UnionReducer* reducer_;
 };
 
-// Rows that cannot be read, and why.
-struct Skipped {
-  std::vector<int64_t> rows;
+// Values, or whole bodies, that cannot be read: ascending by row, and why.
+struct Unreadable {
+  struct Place {
+    int64_t row;
+    size_t column;
+    size_t failure;  // of those below: most are the same
+  };
+
+  std::vector<Place> places;
   std::vector<std::exception_ptr> failures;
 
   template <class Failure>
-  void add(int64_t row, const Failure& failure) {
+  size_t add_failure(const Failure& failure) {
     failures.push_back(std::make_exception_ptr(failure));
-    rows.push_back(row);
+    return failures.size() - 1;
   }
 };
 
-// One column an attribute; null is absence.
+// One column an attribute; null is absence. A value that cannot be read fails what filters say about its attribute.
 class AttributeRows {
  public:
   explicit AttributeRows(const ArrowBatch& batch) : batch_(batch) {}
@@ -156,21 +163,47 @@ class AttributeRows {
     }
   }
 
-  bool read(const View&, int64_t row, Event& event) const {
+  bool read(const View&, int64_t row, Event& event, Unreadable* unreadable) {
     Value value;
     Key key;
     for (const auto& [column, name] : columns_) {
-      if (batch_.get(column, row, value, key)) event.add(name, value, key);
+      Found found = batch_.find(column, row, value, key);
+      if (found == Found::present) {
+        event.add(name, value, key);
+      } else if (__builtin_expect(found != Found::absent, 0)) {
+        note(column, row, found, value, unreadable);
+        event.add_unreadable(name);
+      }
     }
     return true;
   }
 
  private:
+  // One that is reported often is made once.
+  struct Known {
+    size_t column;
+    Found found;
+    size_t failure;
+  };
+
+  [[gnu::noinline, gnu::cold]] void note(size_t column, int64_t row, Found found, const Value& value,
+                                         Unreadable* unreadable) {
+    const std::string name(batch_.name(column));
+    if (unreadable == nullptr || is_damage(found)) throw batch_.failure(column, found, value).in(name, row);
+    auto is_same = [&](const Known& known) { return known.column == column && known.found == found; };
+    auto known = std::find_if(known_.begin(), known_.end(), is_same);
+    if (known != known_.end()) return unreadable->places.push_back({row, column, known->failure});
+    const size_t failure = unreadable->add_failure(batch_.failure(column, found, value).in(name));
+    unreadable->places.push_back({row, column, failure});
+    if (found != Found::long_text) known_.push_back({column, found, failure});  // that one says how long the text is
+  }
+
   const ArrowBatch& batch_;
   std::vector<std::pair<size_t, NameId>> columns_;
+  std::vector<Known> known_;
 };
 
-// One column of encoded bodies; null is no event.
+// One column of encoded bodies; null is no event, nor is a body that cannot be read.
 class BodyRows {
  public:
   BodyRows(const ArrowBatch& batch, size_t column, const BodyLimits& limits)
@@ -178,6 +211,22 @@ class BodyRows {
 
   void resolve(const View&) {}
 
+  bool read(const View& view, int64_t row, Event& event, Unreadable* unreadable) const {
+    try {
+      return read(view, row, event);
+    } catch (const ColumnFailure& failure) {
+      using Code = ColumnFailure::Code;
+      if (unreadable == nullptr || (failure.code() != Code::value && failure.code() != Code::limit)) throw;
+      unreadable->places.push_back({row, column_, unreadable->add_failure(failure.in(failure.column()))});
+    } catch (const DecodeFailure& failure) {
+      std::string place = "row " + std::to_string(row);
+      if (unreadable == nullptr) throw failure.at(failure.path().empty() ? place : place + ": " + failure.path());
+      unreadable->places.push_back({row, column_, unreadable->add_failure(failure)});
+    }
+    return false;
+  }
+
+ private:
   bool read(const View& view, int64_t row, Event& event) const {
     Value value;
     Key key;
@@ -191,32 +240,14 @@ class BodyRows {
     return true;
   }
 
- private:
   const ArrowBatch& batch_;
   size_t column_;
   BodyLimits limits_;
 };
 
-// Reads a row; false if it is no event. One with values that cannot be read is skipped, if the caller wants to know which.
-template <class Rows>
-bool read_row(const Rows& rows, const View& view, int64_t row, Event& event, Skipped* skipped) {
-  using Code = ColumnFailure::Code;
-  event.clear();
-  try {
-    return rows.read(view, row, event);
-  } catch (const ColumnFailure& failure) {
-    if (skipped == nullptr || (failure.code() != Code::value && failure.code() != Code::limit)) throw;
-    skipped->add(row, failure.in(failure.column()));
-  } catch (const DecodeFailure& failure) {
-    std::string place = "row " + std::to_string(row);
-    if (skipped == nullptr) throw failure.at(failure.path().empty() ? place : place + ": " + failure.path());
-    skipped->add(row, failure);
-  }
-  return false;
-}
-
 template <class Rows, class Sink>
-void match_rows(SharedIndex& shared, int64_t count, Rows rows, UnionReducer* reducer, Sink& sink, Skipped* skipped) {
+void match_rows(SharedIndex& shared, int64_t count, Rows rows, UnionReducer* reducer, Sink& sink,
+                Unreadable* unreadable) {
   constexpr int64_t at_once = 64;
   sink.begin(count);
   std::unique_ptr<Workspace> workspace = shared.take_workspace();
@@ -228,7 +259,8 @@ void match_rows(SharedIndex& shared, int64_t count, Rows rows, UnionReducer* red
       bool is_event = false;
       rows.resolve(view);
       for (int64_t end = std::min(row + at_once, count); row < end && !sink.is_full(); ++row) {
-        is_event = read_row(rows, view, row, workspace->matcher.event, skipped);
+        workspace->matcher.event.clear();
+        is_event = rows.read(view, row, workspace->matcher.event, unreadable);
         if (is_event) {
           workspace->run(view, false);
           if (reducer != nullptr) workspace->reduce(*reducer);

@@ -1,11 +1,13 @@
-// Decimals of 32 to 256 bits, turned into integers and floats that equal them exactly, or refused.
+// Decimals of 32 to 256 bits, turned into the integers that equal them or the floats nearest to them, or refused.
 #pragma once
 
 #include <array>
-#include <cmath>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
+#include <system_error>
 
 #include "value.hpp"
 
@@ -36,42 +38,6 @@ inline WideInteger load_wide(const uint8_t* data, size_t width) {
   return wide;
 }
 
-// Divides by five and returns the remainder.
-inline uint64_t divide_by_five(WideInteger& wide) {
-  uint64_t rest = 0;
-  for (size_t i = wide.words.size(); i-- > 0;) {
-    __uint128_t part = static_cast<__uint128_t>(rest) << 64 | wide.words[i];
-    wide.words[i] = static_cast<uint64_t>(part / 5);
-    rest = static_cast<uint64_t>(part % 5);
-  }
-  return rest;
-}
-
-// Shifts a number that is not zero right until it is odd, and returns by how much.
-inline int strip_zeros(WideInteger& wide) {
-  int stripped = 0;
-  while (wide.words[0] == 0) {
-    wide.words = {wide.words[1], wide.words[2], wide.words[3], 0};
-    stripped += 64;
-  }
-  int shift = __builtin_ctzll(wide.words[0]);
-  if (shift == 0) return stripped;
-  for (size_t i = 0; i < wide.words.size(); ++i) {
-    uint64_t above = i + 1 < wide.words.size() ? wide.words[i + 1] : 0;
-    wide.words[i] = wide.words[i] >> shift | above << (64 - shift);
-  }
-  return stripped + shift;
-}
-
-// 5 to the power of the scale, or zero if that does not fit a word.
-inline uint64_t power_of_five(int32_t scale) {
-  uint64_t power = 1;
-  for (int32_t i = 0; i < scale; ++i) {
-    if (__builtin_mul_overflow(power, uint64_t{5}, &power)) return 0;
-  }
-  return power;
-}
-
 // The number times ten to the power of `zeros`, if it is a signed 64-bit integer.
 inline bool decimal_to_integer(const WideInteger& wide, int64_t zeros, int64_t& integer) {
   integer = 0;
@@ -85,24 +51,71 @@ inline bool decimal_to_integer(const WideInteger& wide, int64_t zeros, int64_t& 
   return true;
 }
 
-// The number divided by ten to the power of the (positive) scale, if a float equals it: the fives must cancel, and what
-// is left, without its twos, must fit the 53 bits of a float. The exponent always fits, as no more than 110 fives can.
-inline bool decimal_to_real(WideInteger wide, int32_t scale, uint64_t fives, double& real) {
+// Divides by a number below 2**60 and returns the remainder.
+inline uint64_t divide(WideInteger& wide, uint64_t divisor) {
+  uint64_t rest = 0;
+  for (size_t i = wide.words.size(); i-- > 0;) {
+    __uint128_t part = static_cast<__uint128_t>(rest) << 64 | wide.words[i];
+    wide.words[i] = static_cast<uint64_t>(part / divisor);
+    rest = static_cast<uint64_t>(part % divisor);
+  }
+  return rest;
+}
+
+constexpr uint64_t end_of_short = 1000000000000000;  // 10**15: floats tell numbers of up to 15 digits apart
+
+// Takes zeros off the end until at most 15 digits are left, and says how many; -1 if there are more digits.
+inline int strip_to_short(WideInteger& wide) {
+  int zeros = 0;
+  for (; !wide.is_word() || wide.words[0] >= end_of_short; ++zeros) {
+    if (divide(wide, 10) != 0) return -1;
+  }
+  return zeros;
+}
+
+// The magnitude times ten to a negative power, read from its digits: the nearest float, zero if it is less than all.
+inline double nearest_real(WideInteger wide, int64_t scale) {
+  constexpr uint64_t part = 1000000000000000000;
+  char digits[5 * 18 + 24];
+  char* const end = digits + sizeof digits;
+  char* exponent = end - 24;
+  char* first = exponent;
+  for (uint64_t rest = divide(wide, part); rest != 0 || !wide.is_zero(); rest = divide(wide, part)) {
+    for (int i = 0; i < 18; ++i, rest /= 10) *--first = static_cast<char>('0' + rest % 10);
+  }
+  *exponent++ = 'e';
+  char* last = std::to_chars(exponent, end, -scale).ptr;
+  double real = 0;
+  return std::from_chars(first, last, real).ec == std::errc() ? real : 0;  // nothing is too large for a float
+}
+
+constexpr int64_t exact_powers = 22;  // ten to these powers is a float, so that one operation rounds once
+inline constexpr double powers_of_ten[exact_powers + 1] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                                           1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                                           1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+
+// The number divided by ten to the power of the (positive) scale, as the nearest float. Different numbers could be the
+// same float if they had more than 15 digits (without zeros at the end), were beyond 2**53, or too small for all the bits
+// of a float. Such numbers are refused, or rounded like the others.
+inline bool decimal_to_real(WideInteger wide, int32_t scale, bool rounds, double& real) {
   real = 0;
   if (wide.is_zero()) return true;
-  if (wide.is_word()) {
-    if (fives == 0 || wide.words[0] % fives != 0) return false;
-    wide.words[0] /= fives;
-  } else {
-    for (int32_t i = 0; i < scale; ++i) {
-      if (divide_by_five(wide) != 0) return false;
-    }
+  const WideInteger whole = wide;
+  const int zeros = strip_to_short(wide);
+  const int64_t places = static_cast<int64_t>(scale) - zeros;  // after the point, of what is left
+  bool is_short = zeros >= 0 && places >= -exact_powers;
+  if (is_short && places <= exact_powers) {
+    const double digits = static_cast<double>(wide.words[0]);
+    real = places >= 0 ? digits / powers_of_ten[places] : digits * powers_of_ten[-places];
+    is_short = real <= two_to_53;
   }
-  int twos = strip_zeros(wide);
-  if (!wide.is_word() || wide.words[0] >= uint64_t{1} << 53) return false;
-  real = std::ldexp(static_cast<double>(wide.words[0]), twos - scale);
+  if (!is_short || places > exact_powers) {
+    if (!is_short && !rounds) return false;
+    real = nearest_real(whole, scale);
+    is_short = is_short && real >= std::numeric_limits<double>::min();
+  }
   if (wide.negative) real = -real;
-  return true;
+  return is_short || rounds;
 }
 
 }  // namespace palio

@@ -44,8 +44,6 @@ class DigestDraft {
   }
 
  private:
-  static constexpr uint32_t states = absent_state + 1;
-
   struct Votes {
     uint8_t filters = 0;
     uint8_t admitting[states] = {};
@@ -103,7 +101,7 @@ class DigestDraft {
       uint32_t place = find(unit.name());
       if (place == count_) outlines_[count_++] = {unit.name(), 0, Unit::everything, 0, 0, 0};
       ++votes_[place].filters;
-      for (uint32_t state = 0; state < states; ++state) votes_[place].admitting[state] += unit.fits(state);
+      for (uint32_t i = 0; i < states; ++i) votes_[place].admitting[i] += unit.fits(static_cast<State>(1u << i));
       if (unit.mode() != Unit::lacks) return;
       place = find_part(unit);
       if (place == part_count_) parts_[part_count_++] = {unit.name(), unit.part().form, {}, 0, 0};
@@ -239,9 +237,9 @@ inline Decision decide(const View& view, Ref ref, const Event& event) {
     const Glance& glance = event.glance(outline.name);
     const uint32_t end = outline.end;
     if (end > digest.excluded) View::damaged();
-    if ((outline.refuses >> glance.state & 1) != 0) {
+    if ((outline.refuses & glance.state) != 0 || glance.state == unreadable_state) {
       out |= outline.members;
-    } else if ((outline.fits >> glance.state & 1) == 0) {
+    } else if ((outline.fits & glance.state) == 0) {
       suspect |= outline.members;
     }
     suspect |= excluded.with_hash(at, end, short_hash(glance.hash));

@@ -35,7 +35,7 @@ struct FileHeader {
 };
 
 constexpr char file_magic[8] = {'P', 'A', 'L', 'I', 'O', 'I', 'D', 'X'};
-constexpr uint32_t file_version = 1;
+constexpr uint32_t file_version = 2;
 constexpr uint32_t byte_order_mark = 0x01020304;
 constexpr size_t file_alignment = 4096;
 

@@ -60,9 +60,10 @@ class Borrowed {
   std::unique_ptr<Workspace> workspace_;
 };
 
-struct BatchLimits {
+struct BatchReading {
   BodyLimits body;
   uint64_t document_bytes;
+  bool rounds_decimals;
 };
 
 struct FilterLimits {
@@ -250,10 +251,10 @@ class PyIndex {
   }
 
   // Rows, ids, where to go on (a row, or -1; what was found for it already, and how much of that was handed out), and what
-  // was skipped.
-  nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, const PyUnions* unions,
+  // could not be read.
+  nb::tuple match_batch(nb::handle object, nb::handle bodies, const BatchReading& reading, const PyUnions* unions,
                         uint64_t most, bool whole_rows, int64_t after_row, const ResultColumn* rest, uint64_t taken,
-                        bool skip_unreadable) {
+                        bool report_unreadable) {
     RestOfRow after{std::max<int64_t>(after_row, 0)};
     if (rest != nullptr && rest->is_wide() && taken < static_cast<uint64_t>(rest->size())) {
       const int64_t* ids = rest->wide();
@@ -261,8 +262,8 @@ class PyIndex {
     }
     PairSink sink(most, whole_rows, after);
     GivenUnions given(unions);
-    Skipped skipped;
-    run_batch(object, bodies, limits, given.reducer(), sink, skip_unreadable ? &skipped : nullptr);
+    Unreadable unreadable;
+    run_batch(object, bodies, reading, given.reducer(), sink, report_unreadable ? &unreadable : nullptr);
     sink.shrink();
     bool is_over = !sink.is_full() || sink.is_done();
     int64_t next = is_over ? -1 : sink.next_row();
@@ -270,24 +271,24 @@ class PyIndex {
     nb::object rows = nb::cast(ResultColumn(std::move(sink.rows))), ids = nb::cast(ResultColumn(std::move(sink.ids)));
     nb::object left = is_same_row ? nb::cast(*rest) : nb::cast(ResultColumn(std::move(sink.rest)));
     uint64_t handed_out = is_same_row ? taken + sink.taken() : 0;
-    return nb::make_tuple(rows, ids, next, left, handed_out, to_errors(skipped));
+    return nb::make_tuple(rows, ids, next, left, handed_out, to_errors(unreadable));
   }
 
-  ResultColumn match_counts(nb::handle object, nb::handle bodies, const BatchLimits& limits) {
+  ResultColumn match_counts(nb::handle object, nb::handle bodies, const BatchReading& reading) {
     CountSink sink;
-    run_batch(object, bodies, limits, nullptr, sink, nullptr);
+    run_batch(object, bodies, reading, nullptr, sink, nullptr);
     return ResultColumn(std::move(sink.counts));
   }
 
-  // Adds to counts of 64 bits, one for each id; returns what was skipped.
-  nb::list tally(nb::handle object, nb::handle bodies, nb::handle counts, const BatchLimits& limits,
-                 const PyUnions* unions, bool skip_unreadable) {
+  // Adds to counts of 64 bits, one for each id; returns what could not be read.
+  nb::list tally(nb::handle object, nb::handle bodies, nb::handle counts, const BatchReading& reading,
+                 const PyUnions* unions, bool report_unreadable) {
     WritableNumbers numbers(counts);
     GivenUnions given(unions);
     TallySink sink(numbers.data(), numbers.size(), given.reducer());
-    Skipped skipped;
-    run_batch(object, bodies, limits, given.reducer(), sink, skip_unreadable ? &skipped : nullptr);
-    return to_errors(skipped);
+    Unreadable unreadable;
+    run_batch(object, bodies, reading, given.reducer(), sink, report_unreadable ? &unreadable : nullptr);
+    return to_errors(unreadable);
   }
 
   SharedIndex& shared() { return shared_; }
@@ -333,25 +334,27 @@ class PyIndex {
 
  private:
   template <class Sink>
-  void run_batch(nb::handle object, nb::handle bodies, const BatchLimits& limits, UnionReducer* reducer, Sink& sink,
-                 Skipped* skipped) {
+  void run_batch(nb::handle object, nb::handle bodies, const BatchReading& reading, UnionReducer* reducer, Sink& sink,
+                 Unreadable* unreadable) {
+    const BodyLimits& limits = reading.body;
     bool has_bodies = !bodies.is_none();
     std::string column = has_bodies ? std::string(utf8(bodies.ptr())) : std::string();
     // A body is a document of its own, not a value.
-    uint64_t most = has_bodies ? limits.document_bytes : limits.body.value_bytes;
-    TakenBatch taken(object, {limits.body.attributes, limits.body.name_bytes, most, sink.most_pairs()}, shared_.hasher());
+    uint64_t most = has_bodies ? reading.document_bytes : limits.value_bytes;
+    ColumnLimits columns{limits.attributes, limits.name_bytes, most, sink.most_pairs()};
+    TakenBatch taken(object, {columns, reading.rounds_decimals}, shared_.hasher());
     const ArrowBatch& batch = taken.batch();
     if (batch.rows() > most_rows) {
       throw CapacityFailure("rows", most_rows, static_cast<uint64_t>(batch.rows()), "rows in one batch");
     }
     nb::gil_scoped_release release;
-    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), reducer, sink, skipped);
+    if (!has_bodies) return match_rows(shared_, batch.rows(), AttributeRows(batch), reducer, sink, unreadable);
     size_t place = 0;
     while (place < batch.columns() && batch.name(place) != column) ++place;
     if (place == batch.columns()) {
       throw ColumnFailure(ColumnFailure::Code::batch, "the batch has no column of this name").in(column);
     }
-    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits.body), reducer, sink, skipped);
+    match_rows(shared_, batch.rows(), BodyRows(batch, place, limits), reducer, sink, unreadable);
   }
 
   void run(Workspace& workspace, const View& view, bool only_one) {
@@ -442,13 +445,15 @@ class PyIndex {
     }
   }
 
-  // Pairs of a row and the error that reading it would have raised.
-  static nb::list to_errors(const Skipped& skipped) {
-    nb::list errors;
-    for (size_t i = 0; i < skipped.rows.size(); ++i) {
-      errors.append(nb::make_tuple(skipped.rows[i], to_error(skipped.failures[i])));
+  // For each value, or body, that cannot be read: its row, the number of its column, and the error that says why.
+  static nb::list to_errors(const Unreadable& unreadable) {
+    std::vector<nb::object> errors;
+    for (const std::exception_ptr& failure : unreadable.failures) errors.push_back(to_error(failure));
+    nb::list told;
+    for (const auto& [row, column, failure] : unreadable.places) {
+      told.append(nb::make_tuple(row, column, errors[failure]));
     }
-    return errors;
+    return told;
   }
 
   static nb::object to_error(const std::exception_ptr& pointer) {
@@ -524,41 +529,42 @@ void register_index(nb::module_& module) {
                    "payload_bytes: int) -> list[int]"))
       .def("match_batch", [](PyIndex& index, nb::handle batch, nb::handle bodies, const PyUnions* unions, uint64_t most,
                              bool whole_rows, int64_t after_row, const ResultColumn* rest, uint64_t taken,
-                             bool skip_unreadable, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
-                             uint64_t payload_bytes, uint64_t document_bytes) {
-             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.match_batch(batch, bodies, limits, unions, most, whole_rows, after_row, rest, taken,
-                                      skip_unreadable);
+                             bool report_unreadable, bool round_decimals, uint64_t attributes, uint64_t name_bytes,
+                             uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes) {
+             BatchReading reading{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes, round_decimals};
+             return index.match_batch(batch, bodies, reading, unions, most, whole_rows, after_row, rest, taken,
+                                      report_unreadable);
            },
            nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("unions").none(), nb::arg("most"),
            nb::arg("whole_rows"), nb::arg("after_row"), nb::arg("rest").none(), nb::arg("taken"),
-           nb::arg("skip_unreadable"), nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"),
-           nb::arg("payload_bytes"), nb::arg("document_bytes"),
+           nb::arg("report_unreadable"), nb::arg("round_decimals"), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
            nb::sig("def match_batch(self, batch: object, bodies: str | None, unions: Unions | None, most: int, "
-                   "whole_rows: bool, after_row: int, rest: Column | None, taken: int, skip_unreadable: bool, "
-                   "attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, document_bytes: int) -> "
-                   "tuple[Column, Column, int, Column, int, list[tuple[int, palio.errors.PalioError]]]"))
+                   "whole_rows: bool, after_row: int, rest: Column | None, taken: int, report_unreadable: bool, "
+                   "round_decimals: bool, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, "
+                   "document_bytes: int) -> "
+                   "tuple[Column, Column, int, Column, int, list[tuple[int, int, palio.errors.PalioError]]]"))
       .def("tally", [](PyIndex& index, nb::handle batch, nb::handle bodies, nb::handle counts, const PyUnions* unions,
-                       bool skip_unreadable, uint64_t attributes, uint64_t name_bytes, uint64_t value_bytes,
-                       uint64_t payload_bytes, uint64_t document_bytes) {
-             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.tally(batch, bodies, counts, limits, unions, skip_unreadable);
+                       bool report_unreadable, bool round_decimals, uint64_t attributes, uint64_t name_bytes,
+                       uint64_t value_bytes, uint64_t payload_bytes, uint64_t document_bytes) {
+             BatchReading reading{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes, round_decimals};
+             return index.tally(batch, bodies, counts, reading, unions, report_unreadable);
            },
            nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("counts").none(), nb::arg("unions").none(),
-           nb::arg("skip_unreadable"), nb::arg("attributes"), nb::arg("name_bytes"), nb::arg("value_bytes"),
-           nb::arg("payload_bytes"), nb::arg("document_bytes"),
+           nb::arg("report_unreadable"), nb::arg("round_decimals"), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
            nb::sig("def tally(self, batch: object, bodies: str | None, counts: object, unions: Unions | None, "
-                   "skip_unreadable: bool, attributes: int, name_bytes: int, value_bytes: int, payload_bytes: int, "
-                   "document_bytes: int) -> list[tuple[int, palio.errors.PalioError]]"))
-      .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, uint64_t attributes,
+                   "report_unreadable: bool, round_decimals: bool, attributes: int, name_bytes: int, value_bytes: int, "
+                   "payload_bytes: int, document_bytes: int) -> list[tuple[int, int, palio.errors.PalioError]]"))
+      .def("match_counts", [](PyIndex& index, nb::handle batch, nb::handle bodies, bool round_decimals, uint64_t attributes,
                               uint64_t name_bytes, uint64_t value_bytes, uint64_t payload_bytes,
                               uint64_t document_bytes) {
-             BatchLimits limits{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes};
-             return index.match_counts(batch, bodies, limits);
+             BatchReading reading{{attributes, name_bytes, value_bytes, payload_bytes}, document_bytes, round_decimals};
+             return index.match_counts(batch, bodies, reading);
            },
-           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("attributes"), nb::arg("name_bytes"),
+           nb::arg("batch").none(), nb::arg("bodies").none(), nb::arg("round_decimals"), nb::arg("attributes"), nb::arg("name_bytes"),
            nb::arg("value_bytes"), nb::arg("payload_bytes"), nb::arg("document_bytes"),
-           nb::sig("def match_counts(self, batch: object, bodies: str | None, attributes: int, name_bytes: int, "
+           nb::sig("def match_counts(self, batch: object, bodies: str | None, round_decimals: bool, attributes: int, name_bytes: int, "
                    "value_bytes: int, payload_bytes: int, document_bytes: int) -> Column"))
       .def("size", &PyIndex::size)
       .def("memory_usage", &PyIndex::memory_usage)

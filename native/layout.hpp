@@ -46,21 +46,23 @@ struct Unit {
   // lacks: it must not have a part
   enum Mode : uint32_t { types_only, range, equal, differs, differs_whole, grams, lacks };
 
-  static constexpr uint8_t everything = 0x7F;  // all types, and absence
+  static constexpr uint8_t everything = all_types | absent_state;
   static constexpr uint32_t name_bits = 20, fits_shift = 20, mode_shift = 27;
+  static constexpr NameId no_name = (1u << name_bits) - 1;
   static constexpr uint32_t exact = 1u << 30;     // if it holds, so does the predicate, unless rounding or a hash misled
   static constexpr uint32_t complete = 1u << 31;  // this unit and those before it say all that the filter leaves open
 
   static Unit of(NameId name, TypeMask types, bool fits_absence, Mode mode) {
-    uint32_t fits = types | (fits_absence ? 1u << absent_state : 0);
+    uint32_t fits = types | (fits_absence ? uint32_t{absent_state} : 0);
     return {name | fits << fits_shift | mode << mode_shift, 0, 0};
   }
 
-  static Unit always() { return {uint32_t{everything} << fits_shift | exact, 0, 0}; }
+  // Says nothing, of a name that no attribute has.
+  static Unit always() { return {no_name | uint32_t{everything} << fits_shift | exact, 0, 0}; }
 
   NameId name() const { return head & ((1u << name_bits) - 1); }
   uint32_t all_fits() const { return head >> fits_shift & everything; }
-  bool fits(uint32_t state) const { return (head >> (fits_shift + state) & 1) != 0; }
+  bool fits(State state) const { return (head >> fits_shift & state) != 0; }
   Mode mode() const { return static_cast<Mode>(head >> mode_shift & 7); }
   bool excludes_value() const { return mode() == differs || mode() == differs_whole; }
   bool is(uint32_t flag) const { return (head & flag) != 0; }
@@ -102,7 +104,7 @@ constexpr size_t wide_units = 3;
 struct WideUnits {
   Unit units[wide_units];
 };
-constexpr NameId most_names = (1u << Unit::name_bits) - 1;
+constexpr NameId most_names = Unit::no_name;  // numbers are below it
 
 constexpr size_t marked_terms = 32;  // predicates beyond these are tested in the bucket only
 
@@ -162,7 +164,7 @@ static_assert(sizeof(Chunk) == 32 + chunk_capacity * 40);
 struct Outline {
   NameId name;
   uint8_t fits;            // the types, or absence, that all of them admit
-  uint8_t refuses;         // and those that none admits
+  uint8_t refuses;         // and those that none admits, beside values that cannot be read
   uint8_t end;             // of the values that some exclude; they begin where those of the outline before it end
   uint8_t unused;
   uint64_t members;        // bit i: filter i says something about the name
@@ -389,7 +391,7 @@ struct View {
       if (where != nullptr) *where = ref;
       return true;
     });
-    if (found != nullptr && found->id > most_names) damaged();
+    if (found != nullptr && found->id >= most_names) damaged();
     return found;
   }
 

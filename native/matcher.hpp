@@ -240,10 +240,10 @@ class Matcher {
       return;
     }
     if (partition.way == Way::group) return expand_group(partition);
-    const Attribute* attribute = event.find(partition.name);
+    const Attribute* attribute = event.find_value(partition.name);
     if (attribute == nullptr) return;
     if (partition.way == Way::pair) {
-      const Attribute* second = event.find(partition.details);
+      const Attribute* second = event.find_value(partition.details);
       if (second == nullptr) return;
       return probe(partition, filed_hash(partition.id, attribute->key.hash, second->key.hash), attribute->key, &second->key);
     }

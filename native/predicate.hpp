@@ -307,7 +307,7 @@ inline bool test_text(Test test, std::string_view text, std::string_view literal
   }
 }
 
-// Whether the attribute (null: absent) meets the predicate; bytes are those that its literal's offset counts from.
+// Whether the attribute (as Event::find has it) meets the predicate; bytes are those that its literal's offset counts from.
 inline bool holds(const Predicate& predicate, const Attribute* attribute, const char* bytes) {
   if (predicate.test == Test::absent) return attribute == nullptr;
   if (attribute == nullptr || (mask_of(attribute->value.type) & predicate.types) == 0) return false;

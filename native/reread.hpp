@@ -70,7 +70,7 @@ class FilterSource {
     if (object.object != Object::name) return;
     const NameId id = object.id;
     const uint32_t size = object.size;
-    if (id > most_names) View::damaged();
+    if (id >= most_names) View::damaged();
     if (id >= names_.size()) names_.resize(id + 1);
     names_[id] = {reinterpret_cast<const char*>(view_.bytes(ref, sizeof(NameObject), size)), size};
   }

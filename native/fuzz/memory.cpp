@@ -117,7 +117,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Event& event = workspace.matcher.event;
     event.clear();
     for (NameId n = 0; n < 6; ++n) {
-      if (random() % 4 != 0) event.add(n, fuzz::any_value(random));
+      const uint32_t chance = random() % 8;
+      if (chance > 1) event.add(n, fuzz::any_value(random));
+      if (chance == 1) event.add_unreadable(n);
     }
     check(index, kept, event, workspace, random);
     index.observe(event);

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -26,8 +26,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ZONES = ["UTC", "Europe/Rome", "+05:30", "America/New_York", "-00:01"]
 
 
-def rows(batch: object, **limits: int) -> list[dict[str, Value]]:
-    return arrow_rows(batch, **(LIMITS | limits))
+def rows(batch: object, *, round_decimals: bool = False, **limits: int) -> list[dict[str, Value]]:
+    return arrow_rows(batch, round_decimals=round_decimals, **(LIMITS | limits))
 
 
 def exact(value: object) -> object:
@@ -104,13 +104,18 @@ def reals(of: pa.DataType, code: str, width: int) -> Case:
     return Case(of, st.integers(0, 2 ** (8 * width) - 1) | edges, packed(word), expect)
 
 
+WIDE = Context(prec=100, Emin=-9999, Emax=9999)
+
+
+def is_short(number: Decimal) -> bool:
+    """Whether a decimal has a float of its own among all such decimals."""
+    return len(number.normalize(WIDE).as_tuple().digits) <= 15 and abs(number) <= 2**53
+
+
 def decimals(of: Callable[[int, int], pa.DataType], precision: int, width: int, scale: int) -> Case:
     low, high = -(2 ** (8 * width - 1)), 2 ** (8 * width - 1) - 1
-    # Multiples of the right power of five are the ones that may be floats; so they must not be left to chance.
-    whole = 5 ** max(scale, 0)
-    lucky = st.tuples(st.integers(-(2**54), 2**54), st.integers(0, 8 * width)).map(
-        lambda pair: whole * pair[0] << pair[1]
-    )
+    # Numbers of few digits with zeros at the end are the ones that may be floats; so they must not be left to chance.
+    lucky = st.tuples(st.integers(-(10**16), 10**16), st.integers(0, 60)).map(lambda pair: pair[0] * 10 ** pair[1])
     raws = st.integers(low, high) | st.integers(-999, 999) | lucky.filter(lambda raw: low <= raw <= high)
 
     def buffers(found: list[int]) -> list[pa.Buffer]:
@@ -122,8 +127,8 @@ def decimals(of: Callable[[int, int], pa.DataType], precision: int, width: int, 
             if not -(2**63) <= number < 2**63:
                 raise RefusedError("decimal outside the signed 64-bit range; cast")
             return int(number)
-        if Fraction(float(number)) != number:
-            raise RefusedError("decimal that no float equals exactly; cast the column to double")
+        if not is_short(Decimal(raw).scaleb(-scale, WIDE)):
+            raise RefusedError("decimal of more than 15 digits, or beyond 2**53; let round_decimals round it")
         return float(number)
 
     edges = st.sampled_from([low, high, 0, 1, -1, max(low, -(2**63)), min(high, 2**63 - 1), min(high, 2**63)])
@@ -223,5 +228,5 @@ def from_pylist(value: object, of: pa.DataType) -> object:
     if isinstance(value, datetime):  # of pandas, if that is installed and the type is finer than microseconds
         return datetime.combine(value.date(), value.timetz()).astimezone(UTC)
     if isinstance(value, Decimal):
-        return int(value) if of.scale <= 0 else float(Fraction(value))
+        return int(value) if of.scale <= 0 else float(value)
     return value

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import math
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -206,25 +204,6 @@ def test_the_zone_does_not_change_the_instant(zone: str) -> None:
     assert one(pa.array([1_000_001], pa.timestamp("us", zone))) == [EPOCH + timedelta(microseconds=1_000_001)]
 
 
-def test_decimals_are_floats_only_if_equal() -> None:
-    assert exact_rows([{"x": one(pa.array([Decimal("1.5")], pa.decimal128(3, 1)))[0]}]) == exact_rows([{"x": 1.5}])
-    assert exact_rows([{"x": one(pa.array([Decimal("2.00")], pa.decimal128(3, 2)))[0]}]) == exact_rows([{"x": 2.0}])
-    assert exact_rows([{"x": one(pa.array([Decimal(7)], pa.decimal128(3, 0)))[0]}]) == exact_rows([{"x": 7}])
-    with pytest.raises(InvalidValueError, match="column 'x', row 1: decimal that no float equals exactly; cast"):
-        one(pa.array([Decimal("1.5"), Decimal("1.1")], pa.decimal128(3, 1)))
-
-
-@pytest.mark.parametrize("scale", [26, 27, 28, 38])
-def test_decimals_of_more_fives_than_a_word_holds(scale: int) -> None:
-    """5**27 is the last power of five below 2**64; a small number of a larger scale is no float, unless it is zero."""
-    of = pa.decimal128(38, scale)
-    smallest = Decimal(1).scaleb(-scale)
-    assert one(pa.array([Decimal(0)], of)) == [0.0]
-    for number in (1, -1, 3, 2**53, 10**9):
-        with pytest.raises(InvalidValueError, match="decimal that no float equals exactly"):
-            one(pa.array([smallest * number], of))
-
-
 @pytest.mark.parametrize("size", [1, 2, 3, 10])
 def test_dictionaries_larger_and_smaller_than_the_batch(size: int) -> None:
     values = pa.array(["a", None, "a value beyond twelve bytes"])
@@ -358,20 +337,3 @@ def test_batches_are_released_also_after_errors() -> None:
     del good, bad, worse
     gc.collect()
     assert pa.total_allocated_bytes() == before
-
-
-@pytest.mark.parametrize("scale", [1, 2, 12, 27, 28, 60])
-@pytest.mark.parametrize("twos", [0, 1, 64, 70])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_decimals_use_all_the_bits_of_a_float_and_no_more(scale: int, twos: int, sign: int) -> None:
-    def cell(number: int) -> Value | None:
-        raw = (sign * number * 5**scale << twos).to_bytes(32, "little", signed=True)
-        return one(pa.Array.from_buffers(pa.decimal256(76, scale), 1, [None, pa.py_buffer(raw)]))[0]
-
-    for number in (1, 2**52 + 1, 2**53 - 1, 2**53, 2**53 + 2):
-        if number * 5**scale << twos < 2**255:
-            assert cell(number) == sign * math.ldexp(number, twos - scale)
-    if 2**54 * 5**scale << twos < 2**255:
-        for number in (2**53 + 1, 2**54 - 1):
-            with pytest.raises(InvalidValueError, match="decimal that no float equals exactly"):
-                cell(number)

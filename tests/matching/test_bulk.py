@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import array
-import math
 from collections.abc import Sequence
 from random import Random
 
@@ -19,7 +18,6 @@ from palio.errors import (
     DecodeError,
     FileFormatError,
     InvalidBatchError,
-    InvalidValueError,
     LimitError,
     ReadOnlyError,
 )
@@ -172,64 +170,35 @@ def test_counts_that_are_too_few_or_none() -> None:
         index.tally(batch, readonly)
 
 
-# -- rows that cannot be read ------------------------------------------------------------------------------------------
+# -- bodies that cannot be read (values: test_unreadable.py) -----------------------------------------------------------
 
 INDEX = FilterIndex([Filter.parse("x > 0"), Filter.parse("y any"), Filter.parse("x absent")])
 
 
-def test_rows_with_impossible_values_are_skipped_and_named() -> None:
-    batch = pa.record_batch({"x": [1.0, math.nan, 3.0, math.inf, None], "y": ["a", "b", None, "d", "e"]})
-    with pytest.raises(InvalidValueError, match="row 1"):
-        INDEX.match_batch(batch)
-    matches = INDEX.match_batch(batch, skip_unreadable=True)
-    assert pairs_of(matches) == [(0, 0), (0, 1), (2, 0), (4, 1), (4, 2)]
-    assert [(row, type(error)) for row, error in matches.skipped] == [(1, InvalidValueError), (3, InvalidValueError)]
-    assert str(matches.skipped[0][1]) == "column 'x': float that is NaN or infinite; make it null"
-    counts = array.array("q", [0, 0, 0])
-    assert [row for row, _ in INDEX.tally(batch, counts, skip_unreadable=True)] == [1, 3]
-    assert counts.tolist() == [2, 2, 1]
-    with pytest.raises(InvalidValueError):
-        INDEX.tally(batch, counts)
-
-
-def test_bodies_that_are_none_are_skipped_and_named() -> None:
+def test_bodies_that_are_none_match_nothing_and_are_reported() -> None:
     good = msgpack.encode(Notification(x=1))
     batch = pa.record_batch({"body": [good, b"\xff", None, good[:-1], good]})
-    matches = INDEX.match_batch(batch, bodies="body", skip_unreadable=True)
+    matches = INDEX.match_batch(batch, bodies="body", report_unreadable=True)
     assert pairs_of(matches) == [(0, 0), (4, 0)]
-    assert [(row, type(error)) for row, error in matches.skipped] == [(1, DecodeError), (3, DecodeError)]
-    assert "row" not in str(matches.skipped[0][1])
+    assert [(each.row, each.column, type(each.error)) for each in matches.unreadable] == [
+        (1, 0, DecodeError),
+        (3, 0, DecodeError),
+    ]
+    assert "row" not in str(matches.unreadable[0].error)
     with pytest.raises(DecodeError, match="row 1"):
         INDEX.match_batch(batch, bodies="body")
 
 
-def test_values_beyond_a_limit_are_skipped() -> None:
-    index = FilterIndex([Filter.parse("y any")], limits=Limits(value_bytes=3))
-    matches = index.match_batch(pa.record_batch({"y": ["abc", "abcd", "ab"]}), skip_unreadable=True)
+def test_bodies_beyond_a_limit_match_nothing_and_are_reported() -> None:
+    index = FilterIndex([Filter.parse("x any")], limits=Limits(document_bytes=10))
+    bodies = [msgpack.encode(Notification(x=value)) for value in ("a", "a" * 20, "b")]
+    matches = index.match_batch(pa.record_batch({"body": bodies}), bodies="body", report_unreadable=True)
     assert pairs_of(matches) == [(0, 0), (2, 0)]
-    assert [(row, type(error)) for row, error in matches.skipped] == [(1, LimitError)]
+    assert [(each.row, type(each.error)) for each in matches.unreadable] == [(1, LimitError)]
 
 
-def test_a_skipped_row_is_reported_once_however_small_the_pages() -> None:
-    batch = pa.record_batch({"x": [1.0, math.nan, 3.0, math.nan, 5.0, 6.0]})
-    index = FilterIndex([Filter.parse("x > 0"), Filter.parse("x > -1")])
-    pairs, skipped, after = [], [], None
-    while True:
-        page = index.match_batch(batch, limit=1, after=after, skip_unreadable=True)
-        pairs += pairs_of(page)
-        skipped += [row for row, _ in page.skipped]
-        after = page.continuation
-        if after is None:
-            break
-    assert pairs == [(row, id) for row in (0, 2, 4, 5) for id in (0, 1)]
-    assert skipped == [1, 3]
-
-
-def test_what_is_wrong_with_a_whole_batch_is_not_skipped() -> None:
+def test_what_is_wrong_with_a_whole_batch_is_an_error() -> None:
     with pytest.raises(CallerError):
-        INDEX.match_batch(pa.record_batch({"x": [[1]]}), skip_unreadable=True)
+        INDEX.match_batch(pa.record_batch({"x": [[1]]}), report_unreadable=True)
     with pytest.raises(InvalidBatchError):
-        INDEX.match_batch(5, skip_unreadable=True)
-    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 9], pa.int8()), pa.array([1.0]), safe=False)
-    with pytest.raises(InvalidBatchError):
-        INDEX.match_batch(pa.record_batch({"x": dictionary}), skip_unreadable=True)
+        INDEX.match_batch(5, report_unreadable=True)

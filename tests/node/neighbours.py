@@ -10,6 +10,7 @@ from palio.model.envelope import Envelope, NotificationId
 from palio.node.node import Node
 from palio.node.ports import FromPeer, Input, Output, Send
 from palio.routing.messages import Advertise, Message, Publish, Subscribe, Unadvertise, Unsubscribe
+from palio.routing.telling import TellingSettings
 from tests.node.durable import Durable
 
 BUDGET = 640
@@ -71,7 +72,13 @@ class Milan:
 
     def __init__(self, architecture: str = "as", **settings: object) -> None:
         self.architecture = architecture
-        options = {"comparisons": BUDGET, "durable": False, "reserve": 1_000_000, **settings}
+        options = {
+            "comparisons": BUDGET,
+            "durable": False,
+            "reserve": 1_000_000,
+            "telling": TellingSettings(in_flight=1_000),
+            **settings,
+        }
         self.made = Durable(architecture=architecture, **options)
         self.neighbours: dict[str, Neighbour] = {}
         self.now = 0

@@ -57,7 +57,7 @@ def test_the_end_of_a_broad_filter_with_many_below_it_takes_several_turns_and_is
 
 @pytest.mark.parametrize("message", [Subscribe(hostile(1, 7)[0].canonical()), Advertise(Advertisement.parse("x any"))])
 def test_what_comes_behind_a_message_that_waits_waits_and_other_links_and_parties_do_not(message: Message) -> None:
-    milan = Milan()
+    milan = Milan(comparisons=2 * BUDGET)
     rome, oslo = Neighbour(milan, "rome"), Neighbour(milan, "oslo")
     milan.turn(subscribe("eva", "y any"))
     milan.turn(rome.say(*(Subscribe(each.canonical()) for each in hostile(80))))

@@ -13,7 +13,7 @@ from palio.routing.merging import Merged
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun
 from palio.routing.outlooks import _Side
 from palio.routing.pool import Pool
-from palio.routing.telling import Said, Telling
+from palio.routing.telling import Said, Telling, _Changes
 from palio.routing.unions import Merging, United
 from tests.planted.bugs import TREES, Bugs
 
@@ -199,9 +199,28 @@ def _undone_and_told_all_the_same(right: _Right) -> _Right:
         standing: Any = message
         if not isinstance(message, Subscribe | Advertise):
             standing = Subscribe(message.filter) if hasattr(message, "filter") else Advertise(message.advertisement)
-        telling._waiting.setdefault(peer, {})[standing] = standing is message
+        telling._waiting.setdefault(peer, _Changes())._next[standing] = standing is message
 
     return note
+
+
+@BUGS.plant(_Changes, "take", TREES)
+def _rounds_end_before_they_begin(right: _Right) -> _Right:
+    """Of changes that a neighbour cannot take together, those that are over go first."""
+
+    def take(changes: _Changes, room: int | None) -> dict[Any, bool]:
+        if room is None or not room:
+            return right(changes, room)  # type: ignore[no-any-return]
+        if not changes._begins and not changes._ends:
+            changes._begins = {each: None for each, is_begun in reversed(changes._next.items()) if is_begun}
+            changes._ends = {each: None for each, is_begun in reversed(changes._next.items()) if not is_begun}
+            changes._next = {}
+        over: dict[Any, bool] = {}
+        while changes._ends and len(over) < room:
+            over[changes._ends.popitem()[0]] = False
+        return over or right(changes, room)
+
+    return take
 
 
 @BUGS.plant(Telling, "forget", TREES, ("links", "crashes"))

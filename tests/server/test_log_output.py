@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 import palio
-from palio.server.log_output import LogOutput
+from palio.server import process
+from palio.server.config import Config, Log
+from palio.server.log_output import LibraryLogs, LogOutput
+from palio.server.outgoing import Outgoing
+from palio.server.process import start_logs
 from tests.serving import DEADLINE, run
 
 
@@ -45,6 +53,63 @@ def test_lines_that_cannot_be_written_are_counted(error: Exception) -> None:
     output().info("four")
     output().info("five")
     assert stream.written.splitlines() == ["one", "2 are missing", "four", "five"]
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stream]:
+    """What a server logs as JSON."""
+    stream = Stream()
+    monkeypatch.setattr(process.sys, "stderr", stream)
+    start_logs(Config(server="milan", log=Log(format="json")))
+    start_logs(Config(server="milan", log=Log(format="json")))  # reloaded: no line comes twice
+    yield stream
+    structlog.reset_defaults()
+    root = logging.getLogger()
+    root.removeHandler(next(each for each in root.handlers if isinstance(each, LibraryLogs)))
+
+
+def test_warnings_of_libraries_are_events_without_content(logged: Stream) -> None:
+    logging.getLogger("asyncio").warning("socket.send() raised exception.")
+    logging.getLogger("other").error("failed", exc_info=ValueError("secret"))
+    logging.getLogger("other").info("not shown")
+    first, second = (json.loads(line) for line in logged.written.splitlines())
+    assert first["event"] == second["event"] == "library"
+    assert (first["level"], first["library"], first["message"]) == (
+        "warning",
+        "asyncio",
+        "socket.send() raised exception.",
+    )
+    assert (second["level"], second["library"], second["message"]) == ("error", "other", "failed")
+    assert "ValueError" in second["stack"]
+    assert "secret" not in logged.written
+
+
+def test_nothing_is_written_to_a_lost_connection(logged: Stream) -> None:
+    """asyncio would log each attempt."""
+
+    class Lost(asyncio.Protocol):
+        def connection_lost(self, error: Exception | None) -> None:
+            del error
+            lost.set()
+
+    lost = asyncio.Event()
+
+    async def story() -> None:
+        here, there = socket.socketpair()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(Lost, sock=here)
+        outgoing = Outgoing(transport, loop)
+        there.close()
+        async with asyncio.timeout(DEADLINE):
+            while not transport.is_closing():
+                outgoing.write([b"x" * 65_536], [1])
+                await asyncio.sleep(0)
+            for _ in range(20):
+                outgoing.write([b"x"], [1])
+            await lost.wait()
+
+    run(story())
+    assert not logged.written
 
 
 async def _listening(port: int) -> None:

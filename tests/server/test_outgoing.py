@@ -26,6 +26,9 @@ class Transport:
     def get_write_buffer_size(self) -> int:
         return self.buffer
 
+    def is_closing(self) -> bool:
+        return False
+
     def write(self, data: bytes) -> None:
         self.given.append(bytes(data))
         self.buffer += len(data)

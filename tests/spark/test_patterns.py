@@ -92,6 +92,19 @@ def test_events_without_a_place_in_the_order_are_left_out(session: SparkSession,
         assert told(spark.match_patterns(events, patterns, key=["event_id"], problems=problems)) == [(3, (3,))]
 
 
+def test_values_that_cannot_be_read_fail_what_looks_at_them(session: SparkSession, patterns: spark.PatternSet) -> None:
+    events = [
+        (START, "milan", 1, 1.0, None, 1),
+        (START, "milan", 2, float("nan"), "a", 2),
+        (START, "milan", 3, 2.0, None, 3),
+    ]
+    table = session.createDataFrame(events, SCHEMA)
+    for problems in (False, True):
+        found = spark.match_patterns(table, patterns, key=["event_id"], problems=problems)
+        assert told(found) == [(1, (1, 3)), (3, (2,))]
+    assert patterns.filters.unreadable["x"] >= 2
+
+
 def test_patterns_that_cannot_be_read_are_listed(session: SparkSession) -> None:
     table = session.createDataFrame([(1, "x = 1 then"), (2, "x = 1 then x = 2"), (3, None)], "id long, text string")
     made = spark.prepare_patterns(table)
@@ -216,6 +229,6 @@ def test_a_poisoned_record_does_not_end_the_stream(
     feed.run()
     feed.put([far_later(1200)])
     feed.run()
-    assert feed.told() == [(1, (1, 3))]
+    assert feed.told() == [(1, (1, 3)), (3, (2,))]  # the third pattern looks at y alone
     assert feed.counted["unreadable"] == 1
     assert feed.counted["incomplete"] > 0  # pairs of an event and a filter

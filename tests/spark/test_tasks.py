@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
 from random import Random
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from palio import Filter, Notification
 from palio.codec import json, msgpack
+from palio.errors import CallerError
 from palio.model.limits import Limits
 from palio.spark import counts as counting
 from palio.spark import parsing, shipping, tasks
@@ -103,39 +105,96 @@ def task_on(batch: pa.RecordBatch, shipment: shipping.Shipment, *, tells_problem
     return Task(shipment, tuple(batch.schema.names), attributes, ("k",), False, tells_problems)
 
 
+NOT_FINITE = "column 'x': float that is NaN or infinite; make it null"
+NOT_UTF8 = "column 'y': string that is not valid UTF-8; mend it or make the column binary"
+
+
+class Counted:
+    """What an accumulator of Spark is to a task."""
+
+    def __init__(self) -> None:
+        self.value: Counter[str] = Counter()
+
+    def add(self, term: Counter[str]) -> None:
+        self.value.update(term)
+
+
+def broken_text(texts: list[bytes | None]) -> pa.Array:
+    made = pa.array(texts, pa.binary())
+    return pa.Array.from_buffers(pa.string(), len(made), made.buffers())
+
+
 @pytest.mark.parametrize("per_index", [1, 2, 100])
 @pytest.mark.parametrize("filters", [FILTERS, FILTERS[:2]], ids=["unions", "plain"])
-def test_events_that_cannot_be_read_are_told_once(
+def test_values_that_cannot_be_read_are_told_once_and_the_rest_matches(
     filters: list[tuple[Id, str]], per_index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shipment = ship(filters, tmp_path, monkeypatch, filters_per_index=per_index, rows_per_batch=1)
     batch = pa.record_batch(
-        {"k": [10, 11, 12, 13], "x": [7.0, float("nan"), -1.0, float("inf")], "y": ["a", None, "b", "c"]}
+        {
+            "k": [10, 11, 12, 13, 14],
+            "x": [7.0, float("nan"), -1.0, float("inf"), float("nan")],
+            "y": broken_text([b"a", None, b"b", b"c", b"\xff"]),
+        }
     )
-    task = task_on(batch, shipment)
-    narrow = [row for part in tasks.match_narrow(task, [batch]) for row in part.to_pylist()]
-    problem = "column 'x': float that is NaN or infinite; make it null"
-    assert [row for row in narrow if row["problem"]] == [
-        {"c0": 11, "filter": None, "problem": problem},
-        {"c0": 13, "filter": None, "problem": problem},
-    ]
-    good = [(row["c0"], row["filter"]) for row in narrow if not row["problem"]]
+    problems = {11: NOT_FINITE, 13: NOT_FINITE, 14: f"{NOT_FINITE}; {NOT_UTF8}"}
     unions = [(10, 3), (12, 3)] if len(filters) > 2 else []
-    assert sorted(good) == sorted([(10, 1), (10, 2), (12, 2), *unions])
-    wide = [row for part in tasks.match_wide(task, [batch]) for row in part.to_pylist()]
-    assert [(row["c0"], row["problem"]) for row in wide] == [(10, None), (11, problem), (12, None), (13, problem)]
-    assert [row["filters"] for row in wide if row["problem"]] == [[], []]
-    counts = counted(task, [[batch], [], [batch]])
-    assert [row for row in counts if row["filter"] is None] == [{"filter": None, "count": 4, "problem": problem}]
+    expected = sorted([(10, 1), (10, 2), (12, 2), (13, 2), *unions])
+    for tells in (True, False):
+        counter = Counted()
+        task = task_on(batch, shipment, tells_problems=tells)._replace(counter=counter)  # type: ignore[arg-type]
+        narrow = [row for part in tasks.match_narrow(task, [batch]) for row in part.to_pylist()]
+        assert counter.value == {"x": 3, "y": 1}
+        told = {row["c0"]: row["problem"] for row in narrow if row["filter"] is None}
+        assert told == (problems if tells else {})
+        assert sorted((row["c0"], row["filter"]) for row in narrow if row["filter"] is not None) == expected
+        wide = [row for part in tasks.match_wide(task, [batch]) for row in part.to_pylist()]
+        assert sorted((row["c0"], id) for row in wide for id in row["filters"]) == expected
+        assert [row.get("problem") for row in wide] == [problems.get(k) if tells else None for k in range(10, 15)]
+        counts = counted(task, [[batch], [], [batch]])
+        assert {row["filter"]: row["count"] for row in counts if row["filter"]} == Counter(
+            id for _, id in expected for _ in range(2)
+        )
+        told_counts = {row["problem"]: row["count"] for row in counts if row["filter"] is None}
+        assert told_counts == ({NOT_FINITE: 4, problems[14]: 2} if tells else {})
+        assert counter.value == {"x": 3 * 4, "y": 4}
 
 
-def test_without_wanting_to_know_such_events_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bodies_that_cannot_be_read_match_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipment = ship([(1, ""), (2, "x absent")], tmp_path, monkeypatch)
+    bodies = [msgpack.encode(Notification(x=1)), b"\xff", None]
+    batch = pa.record_batch({"k": [10, 11, 12], "body": pa.array(bodies, pa.binary())})
+    for tells in (True, False):
+        counter = Counted()
+        task = Task(shipment, ("k", "body"), ("body",), ("k",), True, tells, counter=counter)  # type: ignore[arg-type]
+        wide = [row for part in tasks.match_wide(task, [batch]) for row in part.to_pylist()]
+        assert [(row["c0"], row["filters"]) for row in wide] == [(10, [1]), (11, None), (12, [])]
+        assert [row.get("problem") is not None for row in wide] == [False, tells, False]
+        narrow = [row for part in tasks.match_narrow(task, [batch]) for row in part.to_pylist()]
+        assert [(row["c0"], row["filter"]) for row in narrow] == [(10, 1), (11, None)][: 1 + tells]
+        assert {row["filter"]: row["count"] for row in counted(task, [[batch]])} == (
+            {1: 1, None: 1} if tells else {1: 1}
+        )
+        assert counter.value == {"body": 3}
+
+
+def test_decimals_are_rounded_if_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipment = ship([(1, "x > 1000")], tmp_path, monkeypatch)
+    prices = pa.array([Decimal("1234567890123456.78"), Decimal("1000.01")], pa.decimal128(20, 2))
+    batch = pa.record_batch({"k": [10, 11], "x": prices})
+    for rounds in (True, False):
+        task = task_on(batch, shipment, tells_problems=False)._replace(round_decimals=rounds)
+        narrow = [row["c0"] for part in tasks.match_narrow(task, [batch]) for row in part.to_pylist()]
+        assert narrow == ([10, 11] if rounds else [11])
+        assert [row["count"] for row in counted(task, [[batch]])] == [len(narrow)]
+
+
+def test_a_set_whose_files_are_gone_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shipment = ship(FILTERS, tmp_path, monkeypatch)
-    batch = pa.record_batch({"k": [10], "x": [float("nan")]})
-    task = task_on(batch, shipment, tells_problems=False)
-    for run in (tasks.match_narrow, tasks.match_wide, tasks.match_counts):
-        with pytest.raises(ValueError, match="NaN"):
-            list(run(task, [batch]))
+    for file in tmp_path.iterdir():
+        file.unlink()
+    with pytest.raises(CallerError, match="this set was closed before the result was computed; compute it first"):
+        shipping.open_shipment(shipment)
 
 
 @pytest.mark.parametrize("most", [1, 10, 30, 10**6])

@@ -49,6 +49,11 @@ Example:  palio match --events examples/data/events.parquet \\
     help="Column by which narrow results name an event; may be repeated. Default: id, event_id or key.",
 )
 @click.option("--bodies", metavar="COLUMN", help="Events are encoded bodies, in this column.")
+@click.option(
+    "--round-decimals",
+    is_flag=True,
+    help="Take decimals of more than 15 digits for the nearest float, instead of values that cannot be read.",
+)
 @click.option("--stream", is_flag=True, help="Events are a folder to which files are added; match them as they come.")
 @click.option("--checkpoint", metavar="DIR", help="Where a stream keeps how far it is; needed with --stream.")
 @click.option("--every", metavar="TIME", help="Go on until stopped, and look for new files so often: '10 seconds'.")
@@ -65,6 +70,7 @@ def match(  # noqa: PLR0913 (one for each option)
     result: str,
     keys: tuple[str, ...],
     bodies: str | None,
+    round_decimals: bool,
     stream: bool,
     checkpoint: str | None,
     every: str | None,
@@ -77,8 +83,9 @@ def match(  # noqa: PLR0913 (one for each option)
     Each column of the events is an attribute, and null means that an event does not have it. In JSON and CSV, what is
     written as filters write times is a time.
 
-    Results go to DIR. If filters are rejected or events cannot be read, DIR.rejects/filters and DIR.rejects/events
-    have them with the reasons, and all others are matched.
+    Results go to DIR. If filters are rejected, DIR.rejects/filters has them with the reasons, and all others are
+    matched. If an event has values that cannot be read (NaN, say), filters that mention these columns do not match it;
+    DIR.rejects/events has it with the reasons.
 
     With --stream, DIR has the folders deliveries, unreadable and rejects, and the filters may be replaced meanwhile:
     the file itself, or by a newer one in a folder of versions. What was delivered is not delivered again, also if the
@@ -106,6 +113,7 @@ def match(  # noqa: PLR0913 (one for each option)
             result=result,
             keys=keys,
             bodies=bodies,
+            round_decimals=round_decimals,
             fail_fast=fail_fast,
         )
         with JobProgress("Starting Spark") as progress, running(master) as session:

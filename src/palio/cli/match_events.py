@@ -24,6 +24,7 @@ class Choice(NamedTuple):
     result: str
     keys: Sequence[str]
     bodies: str | None
+    round_decimals: bool
 
 
 class Events(Protocol):
@@ -51,10 +52,18 @@ class _TableEvents:
             check_bodies(rows, choice.bodies)
         self.names = rows.columns
         self._rows = rows
-        self._bodies = choice.bodies
+        self._choice = choice
 
     def match(self, filters: FilterSet, result: Result) -> DataFrame:
-        return match(self._rows, filters, key=self.keys or None, result=result, bodies=self._bodies, problems=True)
+        return match(
+            self._rows,
+            filters,
+            key=self.keys or None,
+            result=result,
+            bodies=self._choice.bodies,
+            problems=True,
+            round_decimals=self._choice.round_decimals,
+        )
 
     def count(self) -> int:
         return self._rows.count()
@@ -67,9 +76,10 @@ class _ArchiveEvents:
         self.keys: Sequence[str] = [ENVELOPE] if choice.result == "narrow" else []
         self.names = list(archive.columns)
         self._archive = archive
+        self._round_decimals = choice.round_decimals
 
     def match(self, filters: FilterSet, result: Result) -> DataFrame:
-        return self._archive.match(filters, result=result, problems=True)
+        return self._archive.match(filters, result=result, problems=True, round_decimals=self._round_decimals)
 
     def count(self) -> int:
         return self._archive.count()

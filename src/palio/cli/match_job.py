@@ -25,7 +25,7 @@ from palio.cli.match_report import (
     UnknownAttribute,
 )
 from palio.spark import FilterSet, prepare, read_filters
-from palio.spark.matching import Result
+from palio.spark.matching import Result, delivered
 from palio.spark.places import delete
 from palio.spark.types import quoted
 
@@ -47,6 +47,7 @@ class Job:
     result: str
     keys: Sequence[str]
     bodies: str | None
+    round_decimals: bool
     fail_fast: bool
 
     @property
@@ -58,7 +59,7 @@ class Job:
 def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary:
     """Do the job; ``tell`` hears what is being done."""
     tell("Looking at the events")
-    events = open_events(session, job.events, job.format, Choice(job.result, job.keys, job.bodies))
+    events = open_events(session, job.events, job.format, Choice(job.result, job.keys, job.bodies, job.round_decimals))
     tell("Reading filters")
     clock = _Clock()
     table = read_filters(session, job.filters)
@@ -68,10 +69,10 @@ def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary
         result = cast("Result", job.result)
         matched = events.match(filters, result).persist(StorageLevel.DISK_ONLY)
         try:
-            _write(matched.where("problem is null").drop("problem"), job.out, job)
+            _write(delivered(matched, result), job.out, job)
             seconds_match = clock.lap()
             tell("Counting")
-            found = _count(events, matched, job.result)
+            found = _count(events, matched, job)
             places = _write_rejects(session, filters, matched, found.events.unreadable, job)
             about_filters = _about_filters(table, filters, found)
             unknown = [] if job.bodies else unknown_attributes(filters.attributes, events.names)
@@ -125,7 +126,8 @@ class _Found(NamedTuple):
     top: list[tuple[int | str, int]]
 
 
-def _count(events: Events, matched: DataFrame, result: str) -> _Found:
+def _count(events: Events, matched: DataFrame, job: Job) -> _Found:
+    result = cast("Result", job.result)
     tally = _tally(matched, result).persist(StorageLevel.DISK_ONLY)
     try:
         good, bad = tally.where("problem is null"), tally.where("problem is not null")
@@ -138,23 +140,23 @@ def _count(events: Events, matched: DataFrame, result: str) -> _Found:
     finally:
         tally.unpersist()
     read = matched.count() if result == "wide" else events.count()
-    silent = _silent(read - unreadable, matched.where("problem is null"), events.keys, result)
+    silent = _silent(read - (unreadable if job.bodies else 0), delivered(matched, result), events.keys, result)
     told = [ReasonCount(row["problem"], row["count"]) for row in reasons]
     about_events = EventFigures(read, silent, unreadable, told)
     return _Found(about_events, deliveries, filters, [(row["filter"], row["count"]) for row in top])
 
 
-def _tally(matched: DataFrame, result: str) -> DataFrame:
-    """How many events each filter matches, and how many each problem has: ``filter``, ``problem``, ``count``."""
+def _tally(matched: DataFrame, result: Result) -> DataFrame:
+    """How many events each filter matches, and how many have each problem: ``filter``, ``problem``, ``count``."""
     if result == "counts":
         return matched
     if result == "wide":
-        matched = matched.select(sql.explode_outer("filters").alias("filter"), "problem")
-        matched = matched.where("filter is not null or problem is not null")
+        pairs = matched.select(sql.explode("filters").alias("filter"), sql.lit(None).cast("string").alias("problem"))
+        matched = pairs.unionByName(matched.where("problem is not null").select("problem"), allowMissingColumns=True)
     return matched.groupBy("filter", "problem").count()
 
 
-def _silent(readable: int, matched: DataFrame, keys: Sequence[str], result: str) -> int | None:
+def _silent(readable: int, matched: DataFrame, keys: Sequence[str], result: Result) -> int | None:
     """How many events match nothing. Counts do not tell; in narrow results the keys tell events apart."""
     if result == "counts":
         return None

@@ -18,7 +18,7 @@ from palio.errors import printable
 
 @dataclass(frozen=True)
 class ReasonCount:
-    """Why events could not be read, and how many could not."""
+    """Why values of events, or their bodies, cannot be read, and how many events have such."""
 
     reason: str
     count: int
@@ -247,7 +247,7 @@ def _unreadable(events: EventFigures) -> list[RenderableType]:
     grid.add_row("events", "reason", style="dim")
     for each in events.unreadable_reasons:
         grid.add_row(f"{each.count:,}", _plain(each.reason))
-    return _block("Unreadable events", "bold red", grid)
+    return _block("Events with values that cannot be read", "bold red", grid)
 
 
 def _unknown(attributes: list[UnknownAttribute]) -> list[RenderableType]:
@@ -262,7 +262,7 @@ def _places(places: Places) -> Text:
     if places.rejected_filters:
         lines.append(f"Rejected filters are in {places.rejected_filters}")
     if places.unreadable_events:
-        lines.append(f"Unreadable events are in {places.unreadable_events}")
+        lines.append(f"Events with values that cannot be read are in {places.unreadable_events}")
     if places.skipped:
         lines.append(f"What was skipped is in {places.skipped}")
     return Text("\n" + "\n".join(map(printable, lines)))

@@ -38,7 +38,15 @@ def run_stream(
     result: Result = job.result  # type: ignore[assignment]
     source = _source(session, job.filters)
     query = match_stream(
-        events, source, job.out, checkpoint=checkpoint, key=keys, result=result, bodies=job.bodies, every=every
+        events,
+        source,
+        job.out,
+        checkpoint=checkpoint,
+        key=keys,
+        result=result,
+        bodies=job.bodies,
+        every=every,
+        round_decimals=job.round_decimals,
     )
     batches = _follow(query, events, tell)
     tell("Counting")

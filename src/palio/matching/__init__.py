@@ -7,7 +7,7 @@
 """
 
 from palio.matching.covering import Change, CoveringOrder
-from palio.matching.index import BatchMatches, Continuation, FilterIndex, IndexStats, Unions
+from palio.matching.index import BatchMatches, Continuation, FilterIndex, IndexStats, Unions, Unreadable
 from palio.matching.linear import LinearScan
 from palio.matching.matcher import Matcher
 from palio.matching.monitor import Monitor
@@ -23,4 +23,5 @@ __all__ = [
     "Matcher",
     "Monitor",
     "Unions",
+    "Unreadable",
 ]

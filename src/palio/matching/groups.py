@@ -150,10 +150,16 @@ class Directory(Generic[G]):
 
 def _common(one: Signature, other: Signature) -> int:
     """With how many equal tokens two signatures begin."""
-    for place, (token, its) in enumerate(zip(one, other, strict=False)):
-        if token != its:
-            return place
-    return min(len(one), len(other))
+    low, high = 0, min(len(one), len(other))
+    if one[:high] == other[:high]:
+        return high
+    while low + 1 < high:  # they differ before high, and not before low
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _split(branch: _Branch[G], place: int) -> _Branch[G]:

@@ -31,6 +31,16 @@ class Continuation(NamedTuple):
     """The number of the index that it belongs to."""
 
 
+class Unreadable(NamedTuple):
+    """A value, or an encoded body, in an Arrow batch that cannot be read."""
+
+    row: int
+    column: int
+    """Counted from zero, like the row."""
+    error: PalioError
+    """Why: for a value it names the column."""
+
+
 class BatchMatches(NamedTuple):
     """Pairs of row and filter, ascending by row, then by id."""
 
@@ -38,8 +48,8 @@ class BatchMatches(NamedTuple):
     ids: _core.Column
     continuation: Continuation | None
     """Pass it as ``after`` to go on; ``None`` when there is no more."""
-    skipped: list[tuple[int, PalioError]]
-    """Rows that could not be read, with the error that says why, if these were to be skipped."""
+    unreadable: list[Unreadable]
+    """Values and bodies that cannot be read, ascending by row, if these were to be reported."""
 
 
 class Unions:
@@ -184,15 +194,21 @@ class FilterIndex:
         limit: int | None = None,
         whole_rows: bool = False,
         after: Continuation | None = None,
-        skip_unreadable: bool = False,
+        report_unreadable: bool = False,
+        round_decimals: bool = False,
     ) -> BatchMatches:
         """All pairs of row and filter that match, for an Arrow record batch of any library.
 
         Each column is an attribute, and null means that it is absent; or ``bodies`` names a binary column of encoded
         bodies. Of the filters of one union (``unions``) that match a row, only the first is given. ``limit`` bounds the
         number of pairs; a further call with ``after`` goes on where this one stopped. With ``whole_rows`` the row that
-        reaches the limit is given with all its pairs. A row with a value that is none of the model's, or whose body is
-        no valid one, is an error, or is ``skipped`` and reported.
+        reaches the limit is given with all its pairs.
+
+        A value that the model does not have (NaN, say) is an error. With ``report_unreadable`` it is reported instead,
+        by the call that matches its row, and fails every constraint on its attribute, ``absent`` included; filters that
+        do not mention the attribute match as usual. A body that is no valid one is likewise an error, or is reported
+        and matches nothing. Decimals of more than 15 digits, or beyond 2**53, cannot be read unless ``round_decimals``
+        makes them the nearest float.
 
         >>> import pyarrow
         >>> batch = pyarrow.record_batch({"level": [5, None, 7]})
@@ -202,7 +218,7 @@ class FilterIndex:
         """
         most = MAX_INTEGER if limit is None else _check_limit(limit)
         row, found, taken = (0, None, 0) if after is None else self._check_continuation(after)
-        rows, ids, next_row, rest, taken, skipped = self._core.match_batch(
+        rows, ids, next_row, rest, taken, unreadable = self._core.match_batch(
             batch,
             _check_column(bodies),
             _check_unions(unions),
@@ -211,13 +227,14 @@ class FilterIndex:
             row,
             found,
             taken,
-            bool(skip_unreadable),
+            bool(report_unreadable),
+            bool(round_decimals),
             *self._batch_limits,
         )
         left = None if next_row < 0 else Continuation(next_row, rest, taken, self._number)
-        return BatchMatches(rows, ids, left, skipped)
+        return BatchMatches(rows, ids, left, [Unreadable(*each) for each in unreadable])
 
-    def match_counts(self, batch: object, *, bodies: str | None = None) -> _core.Column:
+    def match_counts(self, batch: object, *, bodies: str | None = None, round_decimals: bool = False) -> _core.Column:
         """How many filters match each row of an Arrow record batch.
 
         >>> import pyarrow
@@ -225,21 +242,23 @@ class FilterIndex:
         >>> FilterIndex([Filter.parse("level > 3"), Filter.parse("level > 6")]).match_counts(batch).tolist()
         [1, 0, 2]
         """
-        return self._core.match_counts(batch, _check_column(bodies), *self._batch_limits)
+        return self._core.match_counts(batch, _check_column(bodies), bool(round_decimals), *self._batch_limits)
 
-    def tally(
+    def tally(  # noqa: PLR0913 (as match_batch)
         self,
         batch: object,
         counts: object,
         *,
         bodies: str | None = None,
         unions: Unions | None = None,
-        skip_unreadable: bool = False,
-    ) -> list[tuple[int, PalioError]]:
+        report_unreadable: bool = False,
+        round_decimals: bool = False,
+    ) -> list[Unreadable]:
         """Count the rows that each filter matches, without making pairs.
 
-        Adds to ``counts``, by id, and returns the rows that were skipped. ``counts`` is a writable array of 64-bit
-        integers, longer than the greatest id. A union (``unions``) is counted once a row, for its first filter.
+        Adds to ``counts``, by id, and returns what could not be read (see :meth:`match_batch`). ``counts`` is a
+        writable array of 64-bit integers, longer than the greatest id. A union (``unions``) is counted once a row, for
+        its first filter.
 
         >>> import array, pyarrow
         >>> counts = array.array("q", [0, 0])
@@ -247,14 +266,16 @@ class FilterIndex:
         >>> index.tally(pyarrow.record_batch({"level": [5, None, 7]}), counts), counts.tolist()
         ([], [2, 1])
         """
-        return self._core.tally(
+        unreadable = self._core.tally(
             batch,
             _check_column(bodies),
             counts,
             _check_unions(unions),
-            bool(skip_unreadable),
+            bool(report_unreadable),
+            bool(round_decimals),
             *self._batch_limits,
         )
+        return [Unreadable(*each) for each in unreadable]
 
     def _check_continuation(self, after: Continuation) -> tuple[int, _core.Column, int]:
         if not isinstance(after, Continuation) or after.owner != self._number:

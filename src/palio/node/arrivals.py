@@ -39,11 +39,13 @@ MOST_BYTES = 16 << 20
 class _Queue:
     """The messages of one neighbour that wait, in their order."""
 
-    __slots__ = ("bytes", "job", "messages")
+    __slots__ = ("bytes", "is_long", "job", "messages")
 
     def __init__(self) -> None:
         self.messages: deque[Message] = deque()
         self.bytes = 0
+        self.is_long = False
+        """Whether several messages have waited together."""
         self.job: Job | None = None
         """The comparisons for the first message, if they have begun."""
 
@@ -121,6 +123,7 @@ class Arrivals:
         for message in frame.messages[known:]:
             if queue.messages and (len(queue.messages) >= settings.window or queue.bytes >= MOST_BYTES):
                 break
+            queue.is_long |= bool(queue.messages)
             queue.messages.append(message)
             queue.bytes += size_of(message)
 
@@ -141,6 +144,8 @@ class Arrivals:
             if self._queues.get(peer) is not queue:
                 return  # the link has ended
         del self._queues[peer]
+        if queue.is_long:
+            self._node.links.acknowledge(peer, self._node.now)  # the neighbour has more changes, and waits for that
 
     def _prepare(self, peer: str, queue: _Queue) -> Preparation | None:
         """Make comparisons for the first message; ``None`` if they are not finished in this turn."""
@@ -150,7 +155,8 @@ class Arrivals:
             preparation = preparations.open()
             job = Job(preparation, self._steps(preparation, peer, queue.messages[0]))
         try:
-            others = len(self._queues) - 1 + len(self._node.preparing)
+            # all requests of parties count as one: notifications wait behind this message, and none behind them
+            others = len(self._queues) - 1 + bool(self._node.preparing)
             is_done = self._allowance.work(("neighbour", peer), job.steps, others)
         except Exception:
             preparations.close(job.preparation)

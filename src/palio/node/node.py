@@ -182,7 +182,8 @@ class Node:
             self.deliver_sequences(self.monitors.release(now))
             self.talk_of_patterns()
             due = self.monitors.deadline
-        if self._has_news or self.telling.deadline is not None or self.neighbours.deadline is not None:
+        self.telling.acknowledge(self._base_of, now)
+        if self._has_news or self.telling.is_waiting or self.neighbours.deadline is not None:
             self._has_news |= self.telling.is_due(now) or self.neighbours.is_due(now)
             while self._has_news:
                 self.tell()
@@ -486,7 +487,15 @@ class Node:
         pressing |= self.delegating.reconsider()
         for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
             self.send(peer, control)
+            session = self.links.session(peer)
+            if session is not None:
+                self.telling.sent(peer, session.next, len(control), self._now)
         self.talk_of_patterns()
+
+    def _base_of(self, peer: str) -> int:
+        """The number of the first message to a neighbour that is not acknowledged."""
+        session = self.links.session(peer)
+        return 0 if session is None else session.base
 
     def talk_of_patterns(self) -> None:
         """Tell the neighbours about patterns that one watches for the other: behind what they are told of filters."""

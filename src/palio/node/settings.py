@@ -17,8 +17,8 @@ from palio.routing.router import Role
 from palio.routing.telling import TellingSettings
 from palio.routing.unions import Merging
 
-DEFAULT_COMPARISONS = 2_048
-"""About 5 milliseconds."""
+DEFAULT_COMPARISONS = 512
+"""About 2 milliseconds."""
 MOST_WINDOW = 60_000_000
 """Microseconds: nobody waits longer for what the network has upset."""
 

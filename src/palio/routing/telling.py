@@ -2,16 +2,21 @@
 
 What waits was not told; what is undone while it waits never is. When it is told, what is new goes before what is taken
 back: make before break.
+
+Changes also wait for a neighbour that has not handled the earlier ones yet. Then they are told in rounds: a round is
+all that waited when it began, first what is new, then what is taken back, a part at a time. Changes that come meanwhile
+are for the next round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError
 from palio.routing.lanes import Key, Lanes
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
+from palio.routing.pacing import FIRST, Pacing
 from palio.routing.unions import Merging, check_merging
 
 Said = list[tuple[str, list[Control]]]
@@ -25,6 +30,8 @@ class TellingSettings(NamedTuple):
     """Whether, and how far, several filters or advertisements become one."""
     delay: int = 0
     """For how many microseconds a change may wait for others."""
+    in_flight: int = FIRST
+    """The number of changes that may at first be in flight to a neighbour; see :mod:`palio.routing.pacing`."""
 
 
 class Telling:
@@ -44,19 +51,23 @@ class Telling:
         self._settings = settings
         self._is_kept = is_kept
         """Whether anybody asks for records."""
-        self._waiting: dict[str, dict[Standing, bool]] = {}
-        """By neighbour: what it has to be told, or has to be told no longer."""
+        self._waiting: dict[str, _Changes] = {}
+        """By neighbour."""
         self._lanes = Lanes(settings.merging, "told", is_kept=is_kept)
         self._noted: dict[tuple[str, Standing], None] = {}
         """What has begun or ended to wait since records were asked for."""
+        self._recorded: dict[tuple[str, Standing], None] = {}
+        """What waits according to the records."""
+        self._pacing = Pacing(settings.in_flight)
         self.deadline: int | None = None
-        """When what waits has to be told."""
+        """When what waits has to be told; ``None`` if it waits for neighbours alone."""
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
     def take(self, changes: Said, now: int, *, pressing: bool = False) -> Said:
         """Take what tables say is to be told, and say what is told now; if it is pressing, that is all."""
-        if self._settings == _AT_ONCE and self._lanes.is_idle and not self._waiting:
+        is_direct = not self._settings.delay and self._lanes.is_idle and not self._waiting
+        if is_direct and (pressing or all(len(said) <= self._pacing.room(peer) for peer, said in changes)):
             return changes
         for peer, messages in changes:
             for message in messages:
@@ -68,33 +79,51 @@ class Telling:
             self.deadline = now + self._settings.delay
         if now < self.deadline and not pressing:
             return []
-        return self._flush()
+        return self._flush(pressing=pressing)
 
     def is_due(self, now: int) -> bool:
-        """Whether something has waited long enough."""
-        return self.deadline is not None and self.deadline <= now
+        """Whether something has waited long enough, and its neighbour can take it."""
+        if self.deadline is not None:
+            return self.deadline <= now
+        return any(map(self._pacing.room, self._waiting))
+
+    def sent(self, peer: str, end: int, changes: int, now: int) -> None:
+        """Changes were sent; ``end`` is the number of the message of the link behind them."""
+        self._pacing.send(peer, end, changes, now)
+
+    def acknowledge(self, base_of: Callable[[str], int], now: int) -> None:
+        """Note which changes were acknowledged: those before the number that ``base_of`` returns for a neighbour."""
+        self._pacing.acknowledge(base_of, now)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is anything that was not told yet."""
+        return bool(self._waiting)
 
     def _note(self, peer: str, message: Control) -> None:
         standing = begun(message)
-        waiting = self._waiting.setdefault(peer, {})
-        if waiting.pop(standing, None) is None:
-            waiting[standing] = standing is message
-        elif not waiting:
+        changes = self._waiting.get(peer)
+        if changes is None:
+            changes = self._waiting[peer] = _Changes()
+        changes.note(standing, is_begun=standing is message)
+        if not changes:
             del self._waiting[peer]
-        if self._settings.delay:
+        if self._is_kept:
             self._noted[peer, standing] = None
 
-    def _flush(self) -> Said:
-        waiting, self._waiting = self._waiting, {}
+    def _flush(self, *, pressing: bool) -> Said:
+        """Tell all that waits, or as much of it as the neighbours can take."""
         self.deadline = None
         said = []
-        for peer, changes in waiting.items():
-            self._noted.update(dict.fromkeys((peer, each) for each in changes) if self._settings.delay else {})
-            messages = self._messages(peer, changes)
+        for peer, changes in list(self._waiting.items()):
+            part = changes.take(None if pressing else self._pacing.room(peer))
+            if not changes:
+                del self._waiting[peer]
+            if self._is_kept:
+                self._noted.update(dict.fromkeys((peer, each) for each in part))
+            messages = self._messages(peer, part)
             if messages:
                 said.append((peer, messages))
-        if not self._is_kept:
-            self._noted.clear()
         return said
 
     def _messages(self, peer: str, changes: Mapping[Standing, bool]) -> list[Control]:
@@ -111,15 +140,17 @@ class Telling:
     def forget(self, peer: str) -> None:
         """A neighbour is gone."""
         self._lanes.forget(peer)
-        for standing in self._waiting.pop(peer, ()):
-            self._noted[peer, standing] = None
+        self._pacing.forget(peer)
+        changes = self._waiting.pop(peer, None)
+        if changes is not None and self._is_kept:
+            self._noted.update(dict.fromkeys((peer, each) for each in changes.whole()))
         if not self._waiting:
             self.deadline = None
 
     def told(self, peer: str, required: Iterable[Standing]) -> list[Standing]:
         """What a neighbour was told, where the tables say what it is required to know."""
         known = dict.fromkeys(required)
-        for standing, has_to_be_told in self._waiting.get(peer, {}).items():
+        for standing, has_to_be_told in self._untold(peer).items():
             if has_to_be_told:
                 known.pop(standing, None)
             else:
@@ -134,13 +165,24 @@ class Telling:
         """What a neighbour was told instead of several others, and these."""
         return self._lanes.groups(peer)
 
+    def _untold(self, peer: str) -> dict[Standing, bool]:
+        """What a neighbour has to be told, or has to be told no longer."""
+        changes = self._waiting.get(peer)
+        return {} if changes is None else changes.whole()
+
     # -- records -------------------------------------------------------------------------------------------------------
 
     def records(self) -> dict[Key, Any]:
         """What has changed since the last call, as records: merged elements with their parts, and what waits."""
         found = self._lanes.records()
         for peer, standing in self._noted:
-            found["untold", peer, standing] = self._waiting.get(peer, {}).get(standing)
+            changes = self._waiting.get(peer)
+            value = None if changes is None else changes.get(standing)
+            if value is not None:
+                self._recorded[peer, standing] = None
+            elif self._recorded.pop((peer, standing), _ABSENT) is _ABSENT:
+                continue
+            found["untold", peer, standing] = value
         self._noted.clear()
         return found
 
@@ -157,7 +199,8 @@ class Telling:
             if (standing in told) is not has_to_be_told:
                 misfits.append(key)
                 continue
-            self._waiting.setdefault(peer, {})[standing] = has_to_be_told
+            self._waiting.setdefault(peer, _Changes()).note(standing, is_begun=has_to_be_told)
+            self._recorded[peer, standing] = None
             if has_to_be_told:
                 del told[standing]
             else:
@@ -180,7 +223,66 @@ class Telling:
         return [(peer, list(told)) for peer, told in known.items()], misfits
 
 
-_AT_ONCE = TellingSettings()
+_ABSENT = object()
+
+
+class _Changes:
+    """What one neighbour has to be told, and what it has to be told no longer.
+
+    The neighbour has all that it knew before a round until it has all that is new in it. So nothing that was new when a
+    round began is left out, even if it has ended since; that is for the next round. Else what has begun in its place
+    might come too late, after the end of a filter that covered both.
+    """
+
+    __slots__ = ("_begins", "_ends", "_next")
+
+    def __init__(self) -> None:
+        self._begins: dict[Standing, None] = {}
+        self._ends: dict[Standing, None] = {}
+        """The rest of the round, the earliest change last: so it is taken out without a search."""
+        self._next: dict[Standing, bool] = {}
+        """What has begun, or ended, since the round began."""
+
+    def __bool__(self) -> bool:
+        return bool(self._begins or self._ends or self._next)
+
+    def note(self, standing: Standing, *, is_begun: bool) -> None:
+        """Something has to be told from now on, or no longer; before it was the other way round."""
+        if is_begun and standing in self._ends:
+            del self._ends[standing]
+        elif self._next.pop(standing, None) is None:
+            self._next[standing] = is_begun
+
+    def get(self, standing: Standing) -> bool | None:
+        """Whether something has to be told, or (false) has to be told no longer; ``None`` if there is nothing to do."""
+        since = self._next.get(standing)
+        if standing in self._begins:
+            return True if since is None else None
+        return False if standing in self._ends else since
+
+    def whole(self) -> dict[Standing, bool]:
+        """All that has to be told, or no longer, as if there were no rounds."""
+        found = {each: True for each in reversed(self._begins) if each not in self._next}
+        found.update(dict.fromkeys(self._ends, False))
+        found.update((each, value) for each, value in self._next.items() if each not in self._begins)
+        return found
+
+    def take(self, room: int | None) -> dict[Standing, bool]:
+        """Take out as much as there is room for: all of it (``None``), or the next part."""
+        if room is None or len(self._begins) + len(self._ends) + len(self._next) <= room:
+            taken = self.whole()
+            self._begins, self._ends, self._next = {}, {}, {}
+            return taken
+        if room and not self._begins and not self._ends:
+            self._begins = {each: None for each, is_begun in reversed(self._next.items()) if is_begun}
+            self._ends = {each: None for each, is_begun in reversed(self._next.items()) if not is_begun}
+            self._next = {}
+        taken = {}
+        while self._begins and len(taken) < room:
+            taken[self._begins.popitem()[0]] = True
+        while self._ends and len(taken) < room:
+            taken[self._ends.popitem()[0]] = False
+        return taken
 
 
 def _of_kind(records: Mapping[tuple[Any, ...], Any], kind: str) -> list[tuple[tuple[Any, ...], Any]]:
@@ -196,4 +298,6 @@ def _stands(whole: Standing, parts: Iterable[Standing], told: Mapping[Control, N
 def _check(settings: TellingSettings) -> None:
     if settings.delay < 0:
         raise CallerError(f"telling.delay: {settings.delay}; changes wait for 0 microseconds or more")
+    if settings.in_flight < 1:
+        raise CallerError(f"telling.in_flight: {settings.in_flight}; one change is in flight at least")
     check_merging(settings.merging, "telling.merging")

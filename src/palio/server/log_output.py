@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, TextIO
 
 import structlog
+
+from palio.errors import stack_of
+
+_MOST_TEXT = 200
+"""Characters of a message of a library that a line shows."""
 
 
 class LogOutput:
@@ -50,3 +56,23 @@ class _Lines:
         self._output.write(message)
 
     debug = info = warning = warn = error = critical = fatal = exception = log = msg
+
+
+class LibraryLogs(logging.Handler):
+    """Makes events of what libraries log, asyncio among them, so that every line of the log has the same form."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write an event. Of an exception only its class and the calls are shown, because values may hold content."""
+        details = {"library": record.name, "message": record.getMessage()[:_MOST_TEXT]}
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            details["stack"] = stack_of(error)
+        structlog.get_logger().log(record.levelno, "library", **details)
+
+    @classmethod
+    def install(cls) -> None:
+        """Take what all libraries log, from warnings on; installed again, it takes the place of the earlier one."""
+        root = logging.getLogger()
+        for handler in [each for each in root.handlers if isinstance(each, cls)]:
+            root.removeHandler(handler)
+        root.addHandler(cls(logging.WARNING))

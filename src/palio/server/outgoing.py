@@ -102,7 +102,8 @@ class Outgoing:
         return size
 
     def _give(self, data: bytes | bytearray) -> int:
-        self._transport.write(data)
+        if not self._transport.is_closing():  # asyncio would log that it throws it away
+            self._transport.write(data)
         self._written += len(data)
         return len(data)
 

@@ -21,7 +21,7 @@ import structlog
 from palio.errors import InternalError, PalioError, printable_document, stack_of
 from palio.server.config import Config, ConfigError, load_config
 from palio.server.encryption import encryption, outgoing_encryption
-from palio.server.log_output import LogOutput
+from palio.server.log_output import LibraryLogs, LogOutput
 from palio.server.server import Server
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def start_logs(config: Config) -> Any:
         logger_factory=LogOutput(sys.stderr, _missing_as_json if is_json else _missing),
         cache_logger_on_first_use=False,
     )
+    LibraryLogs.install()
     return structlog.get_logger()
 
 

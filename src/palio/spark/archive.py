@@ -64,7 +64,14 @@ class Archive:
         """How many notifications there are."""
         return sum(table.rows.count() for table in self.tables)
 
-    def match(self, filters: FilterSet | DataFrame, *, result: Result = "narrow", problems: bool = False) -> DataFrame:
+    def match(
+        self,
+        filters: FilterSet | DataFrame,
+        *,
+        result: Result = "narrow",
+        problems: bool = False,
+        round_decimals: bool = False,
+    ) -> DataFrame:
         """Match all of it against filters; see :func:`~palio.spark.match`.
 
         Narrow results name a notification by its envelope, the struct ``_palio``. Wide ones have all columns, each of
@@ -73,7 +80,7 @@ class Archive:
         made = filters if isinstance(filters, FilterSet) else prepare(filters)
         if result == "wide":
             self._check_types()
-        found = [_match(table, made, result, problems) for table in self.tables]
+        found = [_match(table, made, result, problems, round_decimals) for table in self.tables]
         union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
         if result != "counts" or len(found) == 1:
             return union
@@ -106,9 +113,15 @@ def _table(rows: DataFrame, file: str) -> ArchiveTable:
     return ArchiveTable(rows, names[True], names[False])
 
 
-def _match(table: ArchiveTable, made: FilterSet, result: Result, problems: bool) -> DataFrame:
+def _match(table: ArchiveTable, made: FilterSet, result: Result, problems: bool, round_decimals: bool) -> DataFrame:
     key = table.envelope if result == "narrow" else None
     found = match_archived(
-        table.rows, made, key=key, result=result, beside=(table.envelope, table.payload), problems=problems
+        table.rows,
+        made,
+        key=key,
+        result=result,
+        beside=(table.envelope, table.payload),
+        problems=problems,
+        round_decimals=round_decimals,
     )
     return found if key is None else found.withColumnRenamed(key, ENVELOPE)

@@ -49,9 +49,11 @@ def add_up(shipment: Shipment, tells_problems: bool, partial: pa.Table) -> pa.Ta
         sums[np.frombuffer(places.as_buffer(), np.uint16)] += np.frombuffer(counts.as_buffer(), np.int64)
     met = np.flatnonzero(sums)
     block, problem = partial["block"][0].as_py(), partial["problem"][0].as_py()
-    columns = {"filter": _ids(opened, block, met), "count": pa.array(sums[met])}
+    text = partial["problem"].type  # sessions have texts in one type of Arrow or the other
+    ids = _ids(opened, block, met)
+    columns = {"filter": ids.cast(text) if pa.types.is_string(ids.type) else ids, "count": pa.array(sums[met])}
     if tells_problems:
-        columns["problem"] = pa.array([problem] * len(met), pa.string())
+        columns["problem"] = pa.array([problem] * len(met), text)
     return pa.table(columns)
 
 

@@ -6,6 +6,7 @@ import atexit
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -24,6 +25,7 @@ from palio.model.filter import Filter
 from palio.model.limits import READING_LIMITS, Limits
 from palio.spark.parsing import Reading, read_filter, read_parts
 from palio.spark.shipping import Assembly, Shipment
+from palio.spark.unreadable import UnreadableCounts
 
 FILTERS_PER_INDEX = 8_000_000
 """How many filters one index holds before another one is begun: about 1.5 GB."""
@@ -69,6 +71,8 @@ class FilterSet:
         """The filters themselves, if they are few."""
         self.seconds: dict[str, float] = {}
         """How long it took: *parse* to read the texts and build parts, *join* to put them together, *ship* to Spark."""
+        self.unreadable_counts = UnreadableCounts(parsed.sparkSession.sparkContext)
+        """What the tasks that match against the set add to."""
         self.shipment: Shipment
         """Where the executors find the set."""
 
@@ -77,6 +81,15 @@ class FilterSet:
         """The filters that could not be read: id, text, reason, and line and column where the text is at fault."""
         self.check_open()
         return self._parsed.where("reason is not null").select("id", "text", "reason", "line", "column")
+
+    @property
+    def unreadable(self) -> Counter[str]:
+        """How many values of each column could not be read, by all jobs so far that matched against the set.
+
+        Spark may leave out events that no filter of a small set matches before they are read; and tasks that are tried
+        again count again.
+        """
+        return self.unreadable_counts.total()
 
     def close(self) -> None:
         """Delete the files, if that can be, and let Spark forget what was rejected.

@@ -10,22 +10,13 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    CharType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    VarcharType,
-    VariantType,
-)
+from pyspark.sql.types import ArrayType, CharType, LongType, StringType, StructField, StructType, VarcharType
 
-from palio.errors import CallerError, UnsupportedColumnError, brief
+from palio.errors import CallerError, brief
 from palio.spark import counts, tasks
 from palio.spark.filters import FilterSet, prepare
 from palio.spark.pushdown import necessary_condition
-from palio.spark.types import check_bodies, check_columns, check_names, column, quoted
+from palio.spark.types import check_bodies, check_columns, check_kept, check_names, column, quoted
 
 Result = Literal["narrow", "wide", "counts"]
 _NO_COLUMN = ("",)
@@ -41,6 +32,7 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     bodies: str | None = None,
     beside: str | Sequence[str] = (),
     problems: bool = False,
+    round_decimals: bool = False,
 ) -> DataFrame:
     """Match events against filters.
 
@@ -52,30 +44,64 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     - *wide*: all events with ``filters``, the ids of all that match, perhaps none;
     - *counts*: ``filter`` and ``count``, how many events it matches; filters that match none are left out.
 
-    An event with a value that no attribute can have (NaN, say), or with a body that is none, is an error; with
-    ``problems`` the result has a column of that name, and such events are in it with the reason and without filters.
-    Works on streams as on tables.
+    A value that no attribute can have (NaN, say) fails every constraint that looks at it, ``absent`` included; filters
+    that do not mention the column match as usual. A body that is none matches nothing (wide results have null for its
+    filters). Such values are counted by column in :attr:`FilterSet.unreadable`, and a warning is logged. With
+    ``problems`` the result has a column of that name: narrow results and counts have further rows, without a filter,
+    for the events that have such values; wide results have the reason beside the filters.
+
+    Decimals with more than 15 digits, or beyond 2**53, are such values too, because different ones may be the same
+    float; ``round_decimals`` takes them for the nearest float. Works on streams as on tables.
     """
     if result not in get_args(Result):
         raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")
-    return _match(events, filters, _Wanted(key, result, bodies, problems, beside=_names(beside)))
+    wanted = _Wanted(key, result, bodies, problems, beside=_names(beside), round_decimals=round_decimals)
+    return _match(events, filters, wanted)
 
 
-def match_with_clock(
-    events: DataFrame, filters: FilterSet, *, key: Sequence[str], bodies: str | None, problems: bool
+def delivered(found: DataFrame, result: Result) -> DataFrame:
+    """The deliveries among results with problems, without the problems."""
+    is_delivery = sql.col("filters").isNotNull() if result == "wide" else sql.col("problem").isNull()
+    return found.where(is_delivery).drop("problem")
+
+
+def match_with_clock(  # noqa: PLR0913 (as match)
+    events: DataFrame,
+    filters: FilterSet,
+    *,
+    key: Sequence[str],
+    bodies: str | None,
+    problems: bool,
+    round_decimals: bool,
 ) -> DataFrame:
     """Narrow results of a stream, with rows that have no filter but the latest times, which are first in the key.
 
     They let the watermark go on where nothing matches.
     """
-    return _match(events, filters, _Wanted(key, "narrow", bodies, problems, clock=key[0]))
+    wanted = _Wanted(key, "narrow", bodies, problems, clock=key[0], round_decimals=round_decimals)
+    return _match(events, filters, wanted)
 
 
 def match_archived(  # noqa: PLR0913 (each says a thing of its own)
-    events: DataFrame, filters: FilterSet, *, key: str | None, result: Result, beside: Sequence[str], problems: bool
+    events: DataFrame,
+    filters: FilterSet,
+    *,
+    key: str | None,
+    result: Result,
+    beside: Sequence[str],
+    problems: bool,
+    round_decimals: bool,
 ) -> DataFrame:
     """The same for a table of an archive, whose columns may differ in case alone if Spark was told that it counts."""
-    wanted = _Wanted(key, result, None, problems, beside=beside, tells_case=tells_case(events.sparkSession))
+    wanted = _Wanted(
+        key,
+        result,
+        None,
+        problems,
+        beside=beside,
+        tells_case=tells_case(events.sparkSession),
+        round_decimals=round_decimals,
+    )
     return _match(events, filters, wanted)
 
 
@@ -92,14 +118,14 @@ class _Wanted(NamedTuple):
     clock: str | None = None
     beside: Sequence[str] = ()
     tells_case: bool = False
+    round_decimals: bool = False
 
 
 def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -> DataFrame:
-    key, result, bodies, problems, clock, beside, tells_case = wanted
+    key, result, bodies, problems, clock, beside, tells_case, round_decimals = wanted
     if not isinstance(events, DataFrame):
         raise CallerError(f"events: {brief(events)} is no DataFrame")
-    if not tells_case:
-        check_names(events)
+    check_names(events, tells_case=tells_case)
     keys = _check_key(events, key, result)
     made = filters if isinstance(filters, FilterSet) else prepare(filters)
     made.check_open()
@@ -113,8 +139,17 @@ def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -
         condition = necessary_condition(seen, made, problems)
         events = events if condition is None else events.where(condition)
     columns = tuple(dict.fromkeys([*kept, *attributes]))
+    counter = made.unreadable_counts.told if problems else made.unreadable_counts.logged
     task = tasks.Task(
-        made.shipment, columns or _NO_COLUMN, tuple(attributes), tuple(kept), bodies is not None, problems, clock
+        made.shipment,
+        columns or _NO_COLUMN,
+        tuple(attributes),
+        tuple(kept),
+        bodies is not None,
+        problems,
+        clock,
+        round_decimals,
+        counter,
     )
     return _run(events, task, made, result)
 
@@ -195,5 +230,4 @@ def _check_free(events: DataFrame, kept: Sequence[str], result: Result, problems
     for name in kept:
         if name.lower() == added or (problems and name.lower() == "problem"):
             raise CallerError(f"column {brief(name)} would be in the result twice; rename it")
-        if isinstance(column(events, name, "key").dataType, VariantType):
-            raise UnsupportedColumnError(f"column {brief(name)} of type 'variant' cannot be kept; cast or drop it")
+        check_kept(column(events, name, "key"))

@@ -74,6 +74,7 @@ def match_patterns(  # noqa: PLR0913 (each says a thing of its own)
     bodies: str | None = None,
     delay: str = "0 seconds",
     problems: bool = False,
+    round_decimals: bool = False,
 ) -> DataFrame:
     """The sequences of events that match patterns: ``pattern``, its id, and ``elements``, an array of the events.
 
@@ -84,14 +85,15 @@ def match_patterns(  # noqa: PLR0913 (each says a thing of its own)
     On a stream, events may come late by ``delay``: a sequence is told when no earlier event can come any more, and what
     comes even later is dropped and counted (``numRowsDroppedByWatermark`` in the query's progress).
 
-    An event that cannot be read is an error; with ``problems`` it is left out, and a stream counts, in the progress of
-    the query under ``observedMetrics`` and ``palio_patterns``, how many were *unreadable*, and how many that match a
-    filter are *incomplete*: without a value in one of the columns.
+    Values that cannot be read, and ``round_decimals``, are as in :func:`~palio.spark.match`. With ``problems`` a stream
+    counts, in the progress of the query under ``observedMetrics`` and ``palio_patterns``, how many events have values
+    that are *unreadable*, and how many that match a filter are *incomplete*: without a value in one of the columns.
     """
     names = _check_order(events, order, key)
     made = patterns if isinstance(patterns, PatternSet) else prepare_patterns(patterns)
     find = match_with_clock if events.isStreaming else match
-    found = _complete(find(events, made.filters, key=names, bodies=bodies, problems=problems), names, problems)
+    pairs = find(events, made.filters, key=names, bodies=bodies, problems=problems, round_decimals=round_decimals)
+    found = _complete(pairs, names, problems)
     places = [f"c{place}" for place in range(len(names))]
     found = found.toDF("time", *places[1:], "filter").withColumn("c0", sql.unix_micros("time"))
     carried = ["pattern", "position", "length", *places]

@@ -62,6 +62,12 @@ def _of_constraint(constraint: Constraint, types: dict[str, DataType]) -> Column
 def _comparison(column: Column, operator: Operator, literal: object, kind: DataType) -> Column | None:
     if not _is_exact(literal, kind):
         return None
+    if isinstance(literal, str):
+        column = column.cast("string")  # or Spark would pad the literal to the width of a CHAR column
+    elif isinstance(literal, int | float) and isinstance(kind, _REAL):
+        literal = float(literal)  # or Spark may make it a float of 32 bits
+        if literal == 0:
+            return _comparison_with_zero(column, operator)
     match operator:
         case Operator.EQ:
             return column == sql.lit(literal)
@@ -74,7 +80,25 @@ def _comparison(column: Column, operator: Operator, literal: object, kind: DataT
         case Operator.GE:
             return column >= sql.lit(literal)
         case Operator.PREFIX:
-            return column.startswith(str(literal)) if isinstance(literal, str) else None
+            return column.startswith(sql.lit(literal)) if isinstance(literal, str) else None
+        case _:
+            return None
+
+
+def _comparison_with_zero(column: Column, operator: Operator) -> Column | None:
+    """The zeros are equal, but the dictionaries of Parquet files have one of them below the other."""
+    least, greatest = sql.lit(-0.0), sql.lit(0.0)
+    match operator:
+        case Operator.EQ:
+            return (column >= least) & (column <= greatest)
+        case Operator.LT:
+            return column < greatest
+        case Operator.LE:
+            return column <= greatest
+        case Operator.GT:
+            return column > least
+        case Operator.GE:
+            return column >= least
         case _:
             return None
 

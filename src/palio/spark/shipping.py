@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import SparkFiles
 
+from palio.errors import CallerError
 from palio.matching import FilterIndex, Unions
 from palio.model.limits import Limits
 
@@ -138,6 +139,18 @@ def open_shipment(shipment: Shipment) -> OpenSet:
     known = _opened.get(shipment.version)
     if known is not None:
         return known
+    try:
+        opened = _open(shipment)
+    except FileNotFoundError:
+        raise CallerError(
+            "filters: this set was closed before the result was computed; compute it first, or close the set later"
+        ) from None
+    while len(_opened) >= _MOST_OPEN:
+        del _opened[next(iter(_opened))]
+    return _opened.setdefault(shipment.version, opened)
+
+
+def _open(shipment: Shipment) -> OpenSet:
     indexes = tuple(FilterIndex.open(shipment.path(name), limits=shipment.limits) for name in shipment.indexes)
     name = f"palio-{shipment.version}"
     unions = tuple(
@@ -149,9 +162,7 @@ def open_shipment(shipment: Shipment) -> OpenSet:
     has_owners = len(indexes) > 1 and (shipment.is_divided or any(shipment.unions))
     owners = _mapped(shipment, f"{name}.owners.npy") if has_owners else None
     is_divided = _mapped(shipment, f"{name}.divided.npy") if shipment.is_divided else None
-    while len(_opened) >= _MOST_OPEN:
-        del _opened[next(iter(_opened))]
-    return _opened.setdefault(shipment.version, OpenSet(indexes, unions, bases, ids, owners, is_divided))
+    return OpenSet(indexes, unions, bases, ids, owners, is_divided)
 
 
 def _mapped(shipment: Shipment, name: str) -> npt.NDArray[Any]:

@@ -21,7 +21,7 @@ from palio.model.limits import READING_LIMITS, Limits
 from palio.spark.archive import is_archive
 from palio.spark.event_folder import EventFolder, Skipped, Table, unreadable_file
 from palio.spark.filters import FilterSet, prepare
-from palio.spark.matching import Result, match
+from palio.spark.matching import Result, delivered, match
 from palio.spark.places import DONE, delete, exists
 from palio.spark.versions import FilterSource, version_folder
 
@@ -42,21 +42,22 @@ def match_stream(  # noqa: PLR0913 (each says a thing of its own)
     bodies: str | None = None,
     every: str | None = None,
     limits: Limits = READING_LIMITS,
+    round_decimals: bool = False,
 ) -> StreamingQuery:
     """Match a stream against the newest version of the filters, batch by batch, and write Parquet; start the query.
 
     The stream is one of Spark's, whose columns stay the same, or an :class:`EventFolder`, whose columns may change. The
     folder ``out`` gets tables, each with a folder for each batch (or version): ``deliveries``, what
-    :func:`~palio.spark.match` finds, with the version of the filters; ``unreadable``, the events that could not be
-    read; ``skipped``, the files (or lines) that could not; ``rejects``, the filters that could not. A batch is matched
-    with one version. It is written once: if the process dies and the batch is done again, a batch that was complete
-    stays as it is, and one that was not is written anew. A new version that cannot be used is told to the log, and the
-    one before it stays in use.
+    :func:`~palio.spark.match` finds, with the version of the filters; ``unreadable``, the events that have values that
+    cannot be read, with the reasons; ``skipped``, the files (or lines) that could not; ``rejects``, the filters that
+    could not. A batch is matched with one version. It is written once: if the process dies and the batch is done
+    again, a batch that was complete stays as it is, and one that was not is written anew. A new version that cannot be
+    used is told to the log, and the one before it stays in use.
 
     With ``every``, such as ``"10 seconds"``, the query goes on until it is stopped, and looks for events so often;
     without, it ends when all events that are there now are done.
     """
-    how = _How(key, result, bodies, limits)
+    how = _How(key, result, bodies, limits, round_decimals)
     writer: _BatchWriter
     if isinstance(events, EventFolder):
         stream = events.stream()
@@ -80,9 +81,18 @@ class _How(NamedTuple):
     result: Result
     bodies: str | None
     limits: Limits
+    round_decimals: bool
 
     def match(self, events: DataFrame, filters: FilterSet) -> DataFrame:
-        return match(events, filters, key=self.key, result=self.result, bodies=self.bodies, problems=True)
+        return match(
+            events,
+            filters,
+            key=self.key,
+            result=self.result,
+            bodies=self.bodies,
+            problems=True,
+            round_decimals=self.round_decimals,
+        )
 
     def together(self, found: list[DataFrame]) -> DataFrame:
         """The results of several tables as one."""
@@ -139,7 +149,7 @@ class _BatchWriter:
         found = found.persist(StorageLevel.DISK_ONLY)
         try:
             self._write_some(found.where("problem is not null"), "unreadable", number)
-            good = found.where("problem is null").drop("problem").withColumn("version", sql.lit(self._version))
+            good = delivered(found, self._how.result).withColumn("version", sql.lit(self._version))
             _write(good, self._deliveries(number))  # last: from now on the batch is done
         finally:
             found.unpersist()

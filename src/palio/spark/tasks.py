@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from palio.errors import PalioError
-from palio.matching import Continuation
+from palio.matching import Continuation, Unreadable
 from palio.spark.counts import pack
 from palio.spark.shipping import Codes, OpenSet, Shipment, open_shipment
+from palio.spark.unreadable import UnreadableCounter, count_into
 
 MOST_PAIRS = 1 << 18
 """When so many pairs are found they are handed on, with all of the row that comes to so many."""
@@ -35,9 +35,13 @@ class Task(NamedTuple):
     """The columns that go into the result."""
     is_bodies: bool
     tells_problems: bool
-    """Whether events that cannot be read are told in the result, and are no errors."""
+    """Whether the result says which events have values that cannot be read."""
     clock: str | None = None
     """A column of times: narrow results also have the row of each batch with the latest, without a filter."""
+    round_decimals: bool = False
+    """Whether decimals that are too long for a float of their own are rounded, or cannot be read."""
+    counter: UnreadableCounter | None = None
+    """Counts the values that cannot be read, by column."""
 
 
 class Found(NamedTuple):
@@ -50,7 +54,7 @@ class Found(NamedTuple):
     filters: Codes
     """For each row the numbers of the filters that match, ascending; of a union the first one that does."""
     problems: dict[int, str]
-    """Why rows could not be read."""
+    """Why values of rows, or bodies, cannot be read."""
 
 
 def place_names(columns: Iterable[str]) -> list[str]:
@@ -67,7 +71,7 @@ def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
             if len(found.rows):
                 columns = [*kept.take(pa.array(found.rows)).columns, opened.ids.take(pa.array(found.filters))]
                 yield _batch(task, columns, "filter", [None] * len(found.rows))
-            if found.problems:
+            if found.problems and task.tells_problems:
                 rows = pa.array(list(found.problems), pa.int32())
                 columns = [*kept.take(rows).columns, pa.nulls(len(rows), opened.ids.type)]
                 yield _batch(task, columns, "filter", list(found.problems.values()))
@@ -77,15 +81,16 @@ def match_narrow(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
 
 
 def match_wide(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Each event, with the ids of all its filters."""
+    """Each event, with the ids of all its filters; with null instead where its body cannot be read."""
     opened = open_shipment(task.shipment)
     for batch in _named(task, batches):
         for found in find(task, opened, batch):
             counts = np.bincount(found.rows - found.begin, minlength=found.end - found.begin)
             offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-            lists = pa.ListArray.from_arrays(pa.array(offsets), opened.ids.take(pa.array(found.filters)))
+            problems = [found.problems.get(row) for row in range(found.begin, found.end)]
+            without = pa.array([problem is not None for problem in problems]) if task.is_bodies else None
+            lists = pa.ListArray.from_arrays(pa.array(offsets), opened.ids.take(pa.array(found.filters)), mask=without)
             kept = batch.slice(found.begin, found.end - found.begin).select(task.kept)
-            problems = [found.problems.get(row) for row in range(found.begin, found.end)] if task.tells_problems else []
             yield _batch(task, [*kept.columns, lists], "filters", problems)
 
 
@@ -95,13 +100,13 @@ def match_counts(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     counts = np.zeros(len(opened.ids), np.int64)
     problems: Counter[str] = Counter()
     for batch in _named(task, batches):
-        if opened.is_divided is None and (len(opened.indexes) == 1 or not task.tells_problems):
-            problems.update(_tally(task, opened, batch, counts))
+        if opened.is_divided is None:  # each index counts on its own, without pairs
+            problems.update(_tally(task, opened, batch, counts).values())
             continue
         for found in find(task, opened, batch):
             np.add.at(counts, found.filters if opened.owners is None else opened.owners[found.filters], 1)
             problems.update(found.problems.values())
-    yield pack(counts, problems)
+    yield pack(counts, problems if task.tells_problems else Counter())
 
 
 def _latest(times: pa.Array) -> int | None:
@@ -117,15 +122,17 @@ def _named(task: Task, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordB
 
 def find(task: Task, opened: OpenSet, batch: pa.RecordBatch) -> Iterator[Found]:
     """Match a batch, piece by piece, so that no piece has many more pairs than :data:`MOST_PAIRS`."""
-    events, bodies = _events(task, batch)
-    searches = [_Search(task, opened, place, events, bodies) for place in range(len(opened.indexes))]
+    events = batch.select(task.attributes)
+    searches = [_Search(task, opened, place, events) for place in range(len(opened.indexes))]
     begin = 0
     while begin < len(events):
         for search in searches:
             if search.end == begin:
                 search.go_on()
         end = min(search.end for search in searches)
-        yield _together(opened, begin, end, [search.take(end) for search in searches])
+        pieces = [search.take(end) for search in searches]
+        problems = _problems(task, events, [each for piece in pieces for each in piece.unreadable])
+        yield _together(opened, begin, end, pieces, problems)
         begin = end
 
 
@@ -134,23 +141,22 @@ class _Piece(NamedTuple):
 
     rows: Rows
     filters: Codes
-    skipped: list[tuple[int, PalioError]]
+    unreadable: list[Unreadable]
 
 
 class _Search:
     """One index on its way through a batch. It looks at each row once, and keeps what the others are not ready for."""
 
-    def __init__(self, task: Task, opened: OpenSet, place: int, events: pa.RecordBatch, bodies: str | None) -> None:
-        self._index, self._base = opened.indexes[place], opened.bases[place]
+    def __init__(self, task: Task, opened: OpenSet, place: int, events: pa.RecordBatch) -> None:
+        self._base = opened.bases[place]
         self._events = events
         self._ask = partial(
-            self._index.match_batch,
+            opened.indexes[place].match_batch,
             events,
-            bodies=bodies,
             unions=opened.unions[place],
             limit=MOST_PAIRS,
             whole_rows=True,
-            skip_unreadable=task.tells_problems,
+            **_reading(task),
         )
         self._after: Continuation | None = None
         self._piece = _Piece(np.empty(0, np.int32), np.empty(0, np.int64), [])
@@ -162,42 +168,56 @@ class _Search:
         matches = self._ask(after=self._after)
         self._after = matches.continuation
         self.end = len(self._events) if self._after is None else self._after.row
-        filters = np.asarray(matches.ids)
-        self._piece = _Piece(np.asarray(matches.rows), filters + self._base if self._base else filters, matches.skipped)
+        rows, filters = np.asarray(matches.rows), np.asarray(matches.ids)
+        self._piece = _Piece(rows, filters + self._base if self._base else filters, matches.unreadable)
 
     def take(self, end: int) -> _Piece:
         """What was found for rows before this one."""
-        rows, filters, skipped = self._piece
+        rows, filters, unreadable = self._piece
         if end == self.end:
             return self._piece
         place = int(np.searchsorted(rows, end))
-        self._piece = _Piece(rows[place:], filters[place:], [each for each in skipped if each[0] >= end])
-        return _Piece(rows[:place], filters[:place], [each for each in skipped if each[0] < end])
+        self._piece = _Piece(rows[place:], filters[place:], [each for each in unreadable if each.row >= end])
+        return _Piece(rows[:place], filters[:place], [each for each in unreadable if each.row < end])
 
 
-def _tally(task: Task, opened: OpenSet, batch: pa.RecordBatch, counts: Codes) -> Iterator[str]:
-    """Count without making pairs; gives the problem of each row that could not be read."""
-    events, bodies = _events(task, batch)
+def _tally(task: Task, opened: OpenSet, batch: pa.RecordBatch, counts: Codes) -> dict[int, str]:
+    """Count without making pairs; gives for each row why its values cannot be read."""
+    events, unreadable = batch.select(task.attributes), []
     for index, unions, base in zip(opened.indexes, opened.unions, opened.bases, strict=True):
-        skipped = index.tally(events, counts[base:], bodies=bodies, unions=unions, skip_unreadable=task.tells_problems)
-        yield from (str(error) for _, error in skipped)
+        unreadable += index.tally(events, counts[base:], unions=unions, **_reading(task))
+    return _problems(task, events, unreadable)
 
 
-def _events(task: Task, batch: pa.RecordBatch) -> tuple[pa.RecordBatch, str | None]:
-    return batch.select(task.attributes), task.attributes[0] if task.is_bodies else None
+class _Reading(TypedDict):
+    """How indexes read batches."""
+
+    bodies: str | None
+    report_unreadable: bool
+    round_decimals: bool
 
 
-def _together(opened: OpenSet, begin: int, end: int, pieces: list[_Piece]) -> Found:
-    """What all indexes have found. A row that one of them cannot read matches nothing, also where another one can."""
-    problems = {row: str(error) for piece in pieces for row, error in piece.skipped}
-    problems = {row: problems[row] for row in sorted(problems)}
+def _reading(task: Task) -> _Reading:
+    bodies = task.attributes[0] if task.is_bodies else None
+    return {"bodies": bodies, "report_unreadable": True, "round_decimals": task.round_decimals}
+
+
+def _problems(task: Task, events: pa.RecordBatch, unreadable: list[Unreadable]) -> dict[int, str]:
+    """For each row why its values cannot be read; several indexes may report the same value."""
+    values = {(each.row, each.column): each.error for each in unreadable}
+    count_into(task.counter, (events.schema.names[column] for _, column in values))
+    problems: dict[int, str] = {}
+    for (row, _), error in sorted(values.items(), key=lambda each: each[0]):
+        problems[row] = f"{problems[row]}; {error}" if row in problems else str(error)
+    return problems
+
+
+def _together(opened: OpenSet, begin: int, end: int, pieces: list[_Piece], problems: dict[int, str]) -> Found:
+    """What all indexes have found."""
     if len(pieces) == 1:
         return Found(begin, end, pieces[0].rows, pieces[0].filters, problems)
     rows = np.concatenate([piece.rows for piece in pieces])
     filters = np.concatenate([piece.filters for piece in pieces])
-    if problems:
-        is_good = ~np.isin(rows, list(problems))
-        rows, filters = rows[is_good], filters[is_good]
     order = np.argsort(rows, kind="stable")
     rows, filters = rows[order], filters[order]
     if opened.owners is not None and opened.is_divided is not None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import DataType, StructField
 
 from palio.errors import CallerError, DuplicateNameError, UnsupportedColumnError, brief
@@ -51,16 +53,31 @@ def check_columns(events: DataFrame, wanted: Collection[str]) -> list[str]:
     return [field.name for field in found]
 
 
-def check_names(events: DataFrame) -> None:
+def check_names(events: DataFrame, *, tells_case: bool) -> None:
     """Refuse columns that Spark could not tell apart."""
     seen: dict[str, str] = {}
     for name in events.columns:
-        other = seen.get(name.lower())
-        seen[name.lower()] = name
-        if other is not None:
+        folded = name if tells_case else name.lower()
+        if folded in seen:
             raise DuplicateNameError(
-                f"columns {brief(other)} and {brief(name)}: Spark cannot tell them apart; rename one"
+                f"columns {brief(seen[folded])} and {brief(name)}: Spark cannot tell them apart; rename one"
             )
+        seen[folded] = name
+
+
+def check_kept(field: StructField) -> None:
+    """Refuse to keep a column in a result that Arrow cannot carry to Python and back."""
+    kind = field.dataType
+    try:
+        if not isinstance(kind, spark_types.VariantType):
+            to_arrow_type(kind, timezone="UTC")  # any zone will do
+            return
+    except PySparkTypeError:
+        pass
+    raise UnsupportedColumnError(
+        f"column {brief(field.name)} of type {brief(kind.simpleString())} cannot be kept in a result: Arrow has no "
+        "such type; cast it to string, or drop it"
+    )
 
 
 def check_bodies(events: DataFrame, bodies: str) -> None:

@@ -21,7 +21,9 @@ from palio.node.logs import LogSettings
 from palio.node.node import Node, NodeSettings
 from palio.node.party_log import Keep, MarkSettings
 from palio.routing.border import Gateway
+from palio.routing.pacing import FIRST
 from palio.routing.router import Role
+from palio.routing.telling import TellingSettings
 from palio.sim.engine.readers import KEEP
 from palio.sim.faults.faulty_nodes import FaultyNode, hostile, is_poisoned
 from palio.sim.histories.durable import Durable
@@ -163,7 +165,7 @@ class Player:
             neighbours=frozenset(Role) if history.seed % 2 else frozenset(),
             window=history.window,
             delegation=history.delegation,
-            telling=history.telling,
+            telling=self._telling(),
             compression=history.compression,
             limits=Limits(**limits.entry),
             accepted=replace(PROTOCOL_LIMITS, **limits.accepted),
@@ -194,6 +196,11 @@ class Player:
         return LogSettings(
             keep, recent_bytes=random.choice((0, 500, 1 << 20)), marks=marks, sweep=random.choice((1, 4, 256))
         )
+
+    def _telling(self) -> TellingSettings:
+        """Some servers let few changes of filters be in flight to a neighbour, at least at first."""
+        in_flight = Random(f"{self.history.seed} changes in flight").choice((1, 3, FIRST))
+        return self.history.telling._replace(in_flight=in_flight)
 
     def _comparisons(self) -> int:
         """How many comparisons of filters a turn makes.

@@ -1,0 +1,223 @@
+"""Few changes of filters are in flight to a neighbour; others wait, and whatever the order, make goes before break."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palio import Filter
+from palio.errors import CallerError
+from palio.routing.messages import Control, Subscribe, Unsubscribe
+from palio.routing.pacing import LEAST, MOST, Pacing
+from palio.routing.saying import messages_for
+from palio.routing.table import Table
+from palio.routing.telling import Telling, TellingSettings
+
+RANGES = [
+    Filter.parse(f"integer x >= {low} and x <= {low + size}").canonical() for low in range(5) for size in range(5)
+]
+
+
+class Server:
+    """The filters of the parties of a server, and a neighbour that acknowledges only when it is asked to."""
+
+    def __init__(self, in_flight: int, *, is_kept: bool = False) -> None:
+        self.table: Table[Filter] = Table(Filter)
+        self.table.open("rome")
+        self.is_kept = is_kept
+        self.settings = TellingSettings(in_flight=in_flight)
+        self.telling = self._telling()
+        self.sent: list[Control] = []
+        self.records: dict[tuple[object, ...], object] = {}
+        self.acknowledged = 0
+
+    def _telling(self) -> Telling:
+        return Telling(self.settings, is_kept=self.is_kept)
+
+    def toggle(self, filter: Filter, party: str) -> None:
+        if filter in self.table and party in self.table.holders(filter).parties:
+            self.table.remove_party(filter, party)
+        else:
+            self.table.add_party(filter, party)
+
+    def tell(self, *, pressing: bool = False) -> int:
+        """Tell the neighbour what it can take; return how much that is."""
+        updates = [("", update) for update in self.table.updates()]
+        told = 0
+        for peer, messages in self.telling.take(messages_for([], updates), 0, pressing=pressing):
+            assert messages, "nothing is sent"
+            self.sent += messages
+            told += len(messages)
+            self.telling.sent(peer, len(self.sent), len(messages), 0)
+        for key, value in self.telling.records().items():
+            if value is None:
+                del self.records[key]  # nothing is deleted that was not written
+            else:
+                self.records[key] = value
+        return told
+
+    def acknowledge(self, count: int) -> None:
+        self.acknowledged = min(len(self.sent), self.acknowledged + count)
+        self.telling.acknowledge(lambda _: self.acknowledged, 0)
+
+    def restart(self) -> None:
+        self.telling = self._telling()
+        required: list[Control] = [Subscribe(each) for each in self.table.told_to("rome")]
+        said, misfits = self.telling.restore([("rome", required)], self.records, 0)
+        assert not misfits
+        assert {message for _, messages in said for message in messages} == set(map(Subscribe, self.known))
+        self.acknowledged = len(self.sent)
+
+    @property
+    def known(self) -> list[Filter]:
+        return list(standing_after(self.sent))
+
+    def drain(self) -> None:
+        for _ in range(10_000):
+            self.acknowledge(len(self.sent))
+            if not self.tell() and not self.telling.is_waiting:
+                return
+        raise AssertionError("what waits is never told")
+
+
+def standing_after(messages: Iterable[Control]) -> dict[Filter, None]:
+    """What a neighbour holds that gets such messages; it would refuse those that make no sense."""
+    known: dict[Filter, None] = {}
+    for message in messages:
+        if isinstance(message, Subscribe):
+            assert message.filter not in known
+            known[message.filter] = None
+        else:
+            assert isinstance(message, Unsubscribe)
+            del known[message.filter]
+    return known
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.sampled_from(RANGES), st.sampled_from(["me", "you"])),
+        st.integers(0, 4),
+        st.sampled_from(["press", "restart"]),
+    ),
+    max_size=60,
+)
+
+
+@given(steps=STEPS, in_flight=st.integers(1, 4))
+def test_a_filter_that_has_spread_stays_covered_at_the_neighbour(
+    steps: list[tuple[Filter, str] | int | str], in_flight: int
+) -> None:
+    """However little the neighbour can take, and in whatever moment it takes it, make goes before break."""
+    server = Server(in_flight, is_kept=True)
+    covered: set[Filter] = set()
+    checked = 0
+    for step in steps:
+        if isinstance(step, tuple):
+            server.toggle(*step)
+            covered &= set(server.table)
+            server.tell()
+        elif isinstance(step, int):
+            server.acknowledge(step)
+            server.tell()
+        elif step == "press":
+            server.tell(pressing=True)
+            assert not server.telling.is_waiting
+        else:
+            server.restart()
+        for end in range(checked, len(server.sent)):
+            known = standing_after(server.sent[: end + 1])
+            assert all(any(each.covers(held) for each in known) for held in covered)
+        checked = len(server.sent)
+        if not server.telling.is_waiting:
+            covered |= set(server.table)
+    server.drain()
+    assert set(server.known) == set(server.table.told_to("rome"))
+    assert not server.records
+
+
+def test_only_so_many_changes_are_in_flight() -> None:
+    server = Server(in_flight=3)
+    for number in range(10):
+        server.table.add_party(Filter.parse(f"x = {number}").canonical(), "me")
+    assert [server.tell(), server.tell()] == [3, 0]
+    server.acknowledge(2)
+    assert server.tell() == 0, "they were sent together, and are not all acknowledged"
+    server.acknowledge(1)
+    assert server.tell() == 4, "the limit has grown, because the acknowledgement came at once"
+    assert server.tell(pressing=True) == 3
+    assert not server.telling.is_waiting
+
+
+def test_what_was_cancelled_before_its_round_began_is_never_told() -> None:
+    server = Server(in_flight=1)
+    first, second, third, fourth = (Filter.parse(f"x = {number}").canonical() for number in range(4))
+    for each in (first, second):
+        server.table.add_party(each, "me")
+    server.tell()
+    for each in (third, fourth):
+        server.table.add_party(each, "me")
+    server.tell()
+    server.table.remove_party(third, "me")
+    server.drain()
+    assert server.sent == [Subscribe(first), Subscribe(second), Subscribe(fourth)]
+
+
+def test_an_end_does_not_wait_for_ever_while_new_filters_come() -> None:
+    """A party that subscribes to other filters again and again: else the neighbour would hold all of them."""
+    server, random = Server(in_flight=4), Random(1)
+    held: list[Filter] = []
+    most = 0
+    for number in range(500):
+        for place in range(3):
+            held.append(Filter.parse(f"x = {3 * number + place}").canonical())
+            server.table.add_party(held[-1], "me")
+        while len(held) > 20:
+            server.table.remove_party(held.pop(random.randrange(len(held))), "me")
+        server.tell()
+        server.acknowledge(len(server.sent))
+        most = max(most, len(server.known))
+    assert most < 200
+    server.drain()
+    assert set(server.known) == set(held)
+
+
+def test_the_limit_follows_the_delay_of_acknowledgements() -> None:
+    pacing, end, now = Pacing(64), 0, 0
+
+    def flight(delay: int) -> None:
+        nonlocal end, now
+        room = pacing.room("rome")
+        end += room
+        pacing.send("rome", end, room, now)
+        assert pacing.room("rome") == 0
+        now += delay
+        pacing.acknowledge(lambda _: end, now)
+
+    for _ in range(40):
+        flight(5_000)
+    assert pacing.room("rome") == MOST
+    for _ in range(40):
+        flight(200_000)
+    assert pacing.room("rome") == LEAST
+    for _ in range(400):
+        flight(200_000)
+    assert pacing.room("rome") > LEAST, "the network has become slower, and the neighbour has not"
+    pacing.forget("rome")
+    assert pacing.room("rome") == 64
+
+
+def test_a_link_that_is_not_full_keeps_its_limit() -> None:
+    pacing = Pacing(8)
+    for number in range(100):
+        pacing.send("rome", number + 1, 1, number)
+        pacing.acknowledge(lambda _, end=number + 1: end, number)
+    assert pacing.room("rome") == 8
+
+
+def test_no_change_in_flight_would_be_none_at_all() -> None:
+    with pytest.raises(CallerError, match=r"telling\.in_flight: 0; one change is in flight at least"):
+        Telling(TellingSettings(in_flight=0))
