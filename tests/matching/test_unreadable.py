@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from palio import Constraint, Filter, Notification
 from palio.errors import InvalidBatchError, InvalidValueError
-from palio.matching import FilterIndex, LinearScan
+from palio.matching import FilterIndex, LinearScan, Unions
 from palio.model.limits import Limits
 from tests.matching.populations import TEMPLATES
 from tests.matching.strategies import NAMES, candidates, examples
@@ -157,17 +157,20 @@ def test_all_that_cannot_be_read_is_reported_with_row_column_and_reason() -> Non
         index.match_batch(batch)
 
 
-def test_pages_report_each_value_once() -> None:
+@pytest.mark.parametrize("whole_rows", [False, True])
+@pytest.mark.parametrize("owners", [None, [0, 0, 2, 3]], ids=["plain", "unions"])
+def test_pages_report_each_value_once(owners: list[int] | None, whole_rows: bool) -> None:
     """Also where a page ends within a row that has both matches and a value that cannot be read."""
     filters = [Filter.parse("y >= 0"), Filter.parse("y any"), Filter.parse("x > 0"), Filter()]
     index = FilterIndex(filters)
     values = [1.0, math.nan, math.nan, 3.0, math.nan]
     batch = pa.record_batch({"x": values, "y": range(len(values))})
-    whole = index.match_batch(batch, report_unreadable=True)
+    how = {"unions": Unions(array.array("I", owners)) if owners else None, "whole_rows": whole_rows}
+    whole = index.match_batch(batch, report_unreadable=True, **how)
     for limit in range(1, 20):
         pairs, told, after = [], [], None
         while True:
-            page = index.match_batch(batch, limit=limit, after=after, report_unreadable=True)
+            page = index.match_batch(batch, limit=limit, after=after, report_unreadable=True, **how)
             pairs += pairs_of(page)
             told += [each.row for each in page.unreadable]
             after = page.continuation

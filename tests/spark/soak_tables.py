@@ -70,22 +70,28 @@ class Soak:
         return self._session.createDataFrame(rows, f"id {case.filters.id_type}, text string")
 
     def _compare(self, case: Case, events: DataFrame, made: spark.FilterSet, expected: Pairs, beside: int) -> None:
-        key, tells = case.table.key, oracle.UNREADABLE_VALUES
-        how = f"{beside} filters beside"
-        narrow = spark.match(events, made, key=key, problems=tells).where("filter is not null")
-        found = [(row[0], row[1]) for row in narrow.select(_quoted(key), "filter").collect()]
-        self._judge(case, found, expected, f"narrow, {how}")
+        key, tells = case.table.key, case.tells_problems
+        how = f"{beside} filters beside" + (", with problems" if tells else "")
+        unread = _unread(case) if tells else []
+        narrow = spark.match(events, made, key=key, problems=tells).select(_quoted(key), "filter").collect()
+        self._judge(case, [(row[0], row[1]) for row in narrow if row[1] is not None], expected, f"narrow, {how}")
+        if sorted(row[0] for row in narrow if row[1] is None) != unread:
+            self._tell(case, f"narrow, {how}: not just the rows {unread} are those that cannot be read")
         if (beside > 0) == case.is_wide_large:
             wide = spark.match(events, made, result="wide", problems=tells)
-            listed = wide.select(_quoted(key), "filters").collect()
+            listed = wide.select(_quoted(key), "filters", *["problem"] * tells).collect()
             self._judge(case, [(row[0], id) for row in listed for id in row[1]], expected, f"wide, {how}")
             if sorted(row[0] for row in listed) != list(range(case.table.size)):
                 self._tell(case, f"wide, {how}: the rows are not those of the table")
-        elif case.can_count:
-            counted = spark.match(events, made, result="counts", problems=tells).where("filter is not null")
-            counts = sorted((row["filter"], row["count"]) for row in counted.collect())
+            if sorted(row[0] for row in listed if tells and row[2] is not None) != unread:
+                self._tell(case, f"wide, {how}: not just the rows {unread} are those that cannot be read")
+        else:
+            counted = spark.match(events, made, result="counts", problems=tells).collect()
+            counts = sorted((row["filter"], row["count"]) for row in counted if row["filter"] is not None)
             if counts != sorted(Counter(id for _, id in expected).items()):
                 self._tell(case, f"counts, {how}: {counts[:5]} ...")
+            if sum(row["count"] for row in counted if row["filter"] is None) != len(unread):
+                self._tell(case, f"counts, {how}: not {len(unread)} rows are those that cannot be read")
 
     def _judge(self, case: Case, found: list[tuple[int, Any]], expected: Pairs, how: str) -> None:
         told = Counter(found)
@@ -122,6 +128,11 @@ class Soak:
                 events = self._session.sql(f"select 1L as k, 'b' as y, {expression} as `an x`")
                 self._refuse(events, asking, UnsupportedColumnError, f"column 'an x' of type '{kind.split()[0]}")
                 self.kinds[f"refused {kind}"] += 1
+            for kind, expression in oracle.NOT_KEPT.items():
+                events = self._session.sql(f"select 1L as k, 'b' as y, {expression} as `an x`")
+                for wanted in ({"result": "wide"}, {"key": ["k", "an x"]}):
+                    self._refuse(events, other, UnsupportedColumnError, "cannot be kept in a result", **wanted)
+                self.kinds[f"not kept {kind}"] += 1
             columns = ", ".join(f"{expression} as `{kind}`" for kind, expression in oracle.REFUSED.items())
             events = self._session.sql(f"select 1L as k, 'b' as y, {columns}")
             found = [tuple(row) for row in spark.match(events, other, key="k").collect()]
@@ -135,9 +146,11 @@ class Soak:
     def _one(self, text: str) -> DataFrame:
         return self._session.createDataFrame([(1, text)], "id long, text string")
 
-    def _refuse(self, events: DataFrame, made: spark.FilterSet, error: type[Exception], message: str) -> None:
+    def _refuse(
+        self, events: DataFrame, made: spark.FilterSet, error: type[Exception], message: str, **wanted: Any
+    ) -> None:
         try:
-            spark.match(events, made, key="k")
+            spark.match(events, made, **wanted or {"key": "k"})
         except error as told:
             if message not in str(told):
                 self._tell_plainly(f"{told} does not say {message}")
@@ -159,6 +172,13 @@ def _expected(case: Case, rows: list[Row]) -> Pairs:
                 known[filter] = [k for k, row in enumerate(rows) if oracle.does_match(filter, row)]
             pairs.update((k, id) for k in known[filter])
     return pairs
+
+
+def _unread(case: Case) -> list[int]:
+    """The rows with values that cannot be read, in columns that filters mention."""
+    parts = (filter for filters in case.filters.by_id().values() for filter in filters)
+    mentioned = {constraint.name for filter in parts for constraint in filter}
+    return [k for k, row in enumerate(case.table.rows) if row.unreadable & mentioned]
 
 
 def _quoted(name: str) -> str:

@@ -20,15 +20,6 @@ import pyarrow as pa
 from palio import Filter, Notification
 from palio.model.value import Value
 
-UNREADABLE_VALUES = False
-"""Whether tables have cells that no attribute can have: constraints that look at one fail, and nothing else does."""
-MONEY = False
-"""Whether tables have decimals with a scale above zero: they are the nearest floats."""
-PADDED_STRINGS = False
-"""Whether tables have columns of type CHAR, whose values come with blanks."""
-LARGE_TYPES_WITH_STRING_IDS = False
-"""Whether sessions use large Arrow types where filters have string ids and are counted."""
-
 
 class Unreadable(Enum):
     """What a cell is that has no value of the model."""
@@ -81,6 +72,7 @@ _WHOLE = [0, 1, -1, 5, 7, 100, 127, -128]
 _LARGE = [2**15 - 1, -(2**15), 2**31 - 1, -(2**31), 2**53, 2**53 + 1, -(2**53) - 1, 2**62 + 1, 2**63 - 1, -(2**63)]
 _REAL = [0.0, -0.0, 5.0, 0.5, 0.1, -1.25, 7.0, 100.0, 1e-300, 5e-324, 1e300, 2.0**53, 2.0**53 + 2, 2.0**63, -(2.0**63)]
 _SINGLE = [0.0, -0.0, 5.0, 0.5, 0.1, 16777216.0, 16777218.0, -1.25, 7.0, 3.4028234663852886e38, 1e-45, 2.0**31, 2.0**62]
+_NOT_FINITE = [math.nan, math.inf, -math.inf]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMES = [
     *(datetime(2026, 7, 2, 12, tzinfo=UTC), datetime(2026, 7, 2, 12, 0, 0, 1, tzinfo=UTC), _EPOCH),
@@ -119,31 +111,21 @@ def _read_whole(value: Decimal) -> Cell:
 
 
 def _read_money(value: Decimal) -> Cell:
-    """The nearest float, if there are at most 15 digits and no more than 2**53 of them: then no two values collide."""
+    """The nearest float, for up to 15 digits within 2**53: then no two values are the same float."""
     digits = "".join(map(str, value.as_tuple().digits)).strip("0")
     return float(value) if len(digits) <= 15 and -(2**53) <= value <= 2**53 else Unreadable.VALUE
-
-
-def _real_values() -> list[float]:
-    return [*_REAL, *((math.nan, math.inf, -math.inf) if UNREADABLE_VALUES else ())]
 
 
 def _decimals(scale: int, precision: int) -> list[Decimal]:
     """Numbers of the type: around small ones, with all digits, and at its ends."""
     numbers = [0, 1, -1, 5, 999, 10**scale, 5 * 10**scale, 5 * 10**scale + 1, -125, 10 ** min(precision, 15) - 1]
-    if scale > 0 and not UNREADABLE_VALUES:
-        numbers = [number for number in numbers if abs(number) < 10**15]
-    elif scale == 0:
-        numbers += [2**53 + 1, 2**63 - 1, -(2**63)]
-        numbers += [2**63, 10**precision - 1] if UNREADABLE_VALUES else []
-    else:
-        numbers += [10**precision - 1]
+    numbers += [10**precision - 1, 2**53 + 1, 2**63 - 1, 2**63, -(2**63)]
     return [Decimal(f"{number}e{-scale}") for number in numbers if abs(number) < 10**precision]  # without rounding
 
 
 def kinds() -> list[Kind]:
-    """All types that attributes can have, as far as their rules are switched on."""
-    made = [
+    """All types that attributes can have, but for the padded one."""
+    return [
         Kind("string", _any_of(_TEXTS), _as_it_is, pa.string()),
         Kind("string collate UTF8_LCASE", _any_of(_TEXTS), _as_it_is),
         Kind("string collate UNICODE_CI", _any_of(_TEXTS), _as_it_is),
@@ -153,19 +135,20 @@ def kinds() -> list[Kind]:
         Kind("smallint", _any_of(_WHOLE + _LARGE[:2]), _as_it_is, pa.int16()),
         Kind("int", _any_of(_WHOLE + _LARGE[:4]), _as_it_is, pa.int32()),
         Kind("bigint", _any_of(_WHOLE + _LARGE), _as_it_is, pa.int64()),
-        Kind("float", _any_of([*_SINGLE, *_real_values()[len(_REAL) :]]), _read_single, pa.float32()),
-        Kind("double", _any_of(_real_values()), _read_float, pa.float64()),
+        Kind("float", _any_of([*_SINGLE, *_NOT_FINITE]), _read_single, pa.float32()),
+        Kind("double", _any_of([*_REAL, *_NOT_FINITE]), _read_float, pa.float64()),
         Kind("decimal(5,0)", _any_of(_decimals(0, 5)), _read_whole, pa.decimal128(5, 0)),
         Kind("decimal(38,0)", _any_of(_decimals(0, 38)), _read_whole, pa.decimal128(38, 0)),
         Kind("timestamp", _any_of(_TIMES), _as_it_is, pa.timestamp("us", "UTC")),
         Kind("binary", _any_of(_BYTES), _as_it_is, pa.binary(), is_in_json=False),
         Kind("void", lambda _: None, _as_it_is, is_in_json=False),
+        *(_money(precision, scale) for precision, scale in ((10, 2), (18, 4), (38, 18))),
     ]
-    if MONEY:
-        for precision, scale in ((10, 2), (18, 4), (38, 18)):
-            name, values = f"decimal({precision},{scale})", _decimals(scale, precision)
-            made.append(Kind(name, _any_of(values), _read_money, pa.decimal128(precision, scale)))
-    return made
+
+
+def _money(precision: int, scale: int) -> Kind:
+    values = _decimals(scale, precision)
+    return Kind(f"decimal({precision},{scale})", _any_of(values), _read_money, pa.decimal128(precision, scale))
 
 
 PADDED = 4
@@ -192,6 +175,12 @@ REFUSED: dict[str, str] = {
     "time": "time'12:30:00'",
 }
 """Types that attributes cannot have, each with an expression of the type."""
+NOT_KEPT = {
+    **{kind: REFUSED[kind] for kind in ("variant", "interval year to month", "interval")},
+    "array of intervals": "array(make_interval(1, 2, 3))",
+    "struct of months": "named_struct('a', interval '1-2' year to month)",
+}
+"""Types that Arrow does not have: results cannot keep such columns."""
 
 
 # -- matching ----------------------------------------------------------------------------------------------------------

@@ -125,10 +125,13 @@ def broken_text(texts: list[bytes | None]) -> pa.Array:
 
 
 @pytest.mark.parametrize("per_index", [1, 2, 100])
+@pytest.mark.parametrize("most", [1, 2, 10**6])
 @pytest.mark.parametrize("filters", [FILTERS, FILTERS[:2]], ids=["unions", "plain"])
 def test_values_that_cannot_be_read_are_told_once_and_the_rest_matches(
-    filters: list[tuple[Id, str]], per_index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filters: list[tuple[Id, str]], most: int, per_index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Also where indexes come to their limits at different rows."""
+    monkeypatch.setattr(tasks, "MOST_PAIRS", most)
     shipment = ship(filters, tmp_path, monkeypatch, filters_per_index=per_index, rows_per_batch=1)
     batch = pa.record_batch(
         {
@@ -160,8 +163,13 @@ def test_values_that_cannot_be_read_are_told_once_and_the_rest_matches(
         assert counter.value == {"x": 3 * 4, "y": 4}
 
 
-def test_bodies_that_cannot_be_read_match_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipment = ship([(1, ""), (2, "x absent")], tmp_path, monkeypatch)
+@pytest.mark.parametrize("per_index", [1, 100])
+def test_bodies_that_cannot_be_read_match_nothing(
+    per_index: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "MOST_PAIRS", 1)
+    filters: list[tuple[Id, str]] = [(1, ""), (2, "x absent")]
+    shipment = ship(filters, tmp_path, monkeypatch, filters_per_index=per_index, rows_per_batch=1)
     bodies = [msgpack.encode(Notification(x=1)), b"\xff", None]
     batch = pa.record_batch({"k": [10, 11, 12], "body": pa.array(bodies, pa.binary())})
     for tells in (True, False):
@@ -252,13 +260,24 @@ def test_unions_that_are_divided_among_indexes(
     check(task, batch, expected_ids(DIVIDED, events))
 
 
+@pytest.mark.parametrize("tells_problems", [False, True])
+@pytest.mark.parametrize("per_index", [2, 100])
 @pytest.mark.parametrize("filters", [[(1, "x > 0"), (2, "x > 1 or x > 2")], [(1, "x > 0"), (2, "x > 1")]])
-def test_counts_make_no_pairs(filters: list[tuple[Id, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    shipment = ship(filters, tmp_path, monkeypatch)
+def test_counts_make_no_pairs(
+    filters: list[tuple[Id, str]],
+    per_index: int,
+    tells_problems: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Unless an id has filters in several indexes."""
+    shipment = ship([*filters, (3, "y any")], tmp_path, monkeypatch, filters_per_index=per_index, rows_per_batch=1)
+    assert len(shipment.indexes) == (1 if per_index == 100 else 3 if " or " in filters[1][1] else 2)
     monkeypatch.delattr(tasks, "find")
-    batch = pa.record_batch({"k": [1, 2, 3], "x": [0, 2, 5]})
-    rows = counted(task_on(batch, shipment, tells_problems=False), [[batch]])
-    assert {row["filter"]: row["count"] for row in rows} == {1: 2, 2: 2}
+    batch = pa.record_batch({"k": [1, 2, 3, 4], "x": [0, 2, 5, float("nan")]})
+    rows = counted(task_on(batch, shipment, tells_problems=tells_problems), [[batch]])
+    unreadable = {None: 1} if tells_problems else {}
+    assert {row["filter"]: row["count"] for row in rows} == {1: 2, 2: 2} | unreadable
 
 
 def test_a_row_that_matches_more_than_is_wanted_at_once_comes_whole(

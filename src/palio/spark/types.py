@@ -68,6 +68,8 @@ def check_names(events: DataFrame, *, tells_case: bool) -> None:
 def check_kept(field: StructField) -> None:
     """Refuse to keep a column in a result that Arrow cannot carry to Python and back."""
     kind = field.dataType
+    if isinstance(kind, spark_types.CharType | spark_types.VarcharType):
+        return  # is handed back as a string
     try:
         if not isinstance(kind, spark_types.VariantType):
             to_arrow_type(kind, timezone="UTC")  # any zone will do
