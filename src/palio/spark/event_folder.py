@@ -12,7 +12,17 @@ from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType, StructType
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+    StructType,
+)
 
 from palio.errors import CallerError, brief
 from palio.spark.file_schemas import FileSchemas, reason
@@ -24,11 +34,11 @@ _TIMES = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
 BROKEN_LINE = "_corrupt_record"
 """The column in which Spark puts a line that is no JSON object; it is there if there is such a line."""
 _FILE = "_palio_file"
-_WIDER: dict[type[DataType], str] = {
-    ByteType: "bigint",
-    ShortType: "bigint",
-    IntegerType: "bigint",
-    FloatType: "double",
+_WIDER: dict[type[DataType], DataType] = {
+    ByteType: LongType(),
+    ShortType: LongType(),
+    IntegerType: LongType(),
+    FloatType: DoubleType(),
 }
 """Types that are the same to filters, and so should not differ in results."""
 
@@ -178,12 +188,15 @@ def _plain(path: str) -> str:
     return re.sub(r"^(\w+):/+", r"\1:/", path)
 
 
+def widened(schema: StructType) -> list[StructField]:
+    """The columns as they are in tables: types that are the same to filters are one."""
+    return [StructField(field.name, _WIDER.get(type(field.dataType), field.dataType)) for field in schema]
+
+
 def _widened(rows: DataFrame) -> DataFrame:
     return rows.select(
         *(
-            quoted(field.name).cast(wider).alias(field.name)
-            if (wider := _WIDER.get(type(field.dataType)))
-            else quoted(field.name)
-            for field in rows.schema.fields
+            quoted(old.name) if old.dataType == new.dataType else quoted(old.name).cast(new.dataType).alias(old.name)
+            for old, new in zip(rows.schema, widened(rows.schema), strict=True)
         )
     )

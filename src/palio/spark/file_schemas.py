@@ -152,9 +152,7 @@ class _Footers:
             return None
 
 
-def _json_schemas(
-    session: SparkSession, reader: Callable[[], DataFrameReader], files: Sequence[str]
-) -> dict[str, str]:
+def _json_schemas(session: SparkSession, reader: Callable[[], DataFrameReader], files: Sequence[str]) -> dict[str, str]:
     """The columns of files with an object a line, found out by Spark in one job, as if each file were an attribute.
 
     Each line is put into an object, under a name that stands for its file. So a file's columns are the fields of this
@@ -162,7 +160,9 @@ def _json_schemas(
     """
     secret = uuid.uuid4().hex  # no line of a file can have it
     lines = _lines(session, files).where("trim(value) != ''")
-    wrapped = lines.withColumn("value", sql.concat(sql.lit(f'{{"{secret}'), "file", sql.lit('":'), "value", sql.lit("}")))
+    wrapped = lines.withColumn(
+        "value", sql.concat(sql.lit(f'{{"{secret}'), "file", sql.lit('":'), "value", sql.lit("}"))
+    )
     found = _fields(reader(), wrapped.select("value"))
     if not all(name.startswith(secret) for name in found):
         broken = wrapped.where("get_json_object(value, '$') is null").select("file").distinct().collect()
@@ -262,7 +262,8 @@ class CsvShape:
         shape = "\n".join([self._header or "", *(",".join(sorted(kinds)) for kinds in self._columns)])
         told = shape if self._is_usual and is_sure else None
         return pa.RecordBatch.from_pydict(
-            {"file": [self.file], "shape": pa.array([told], pa.string())}, pa.schema({"file": pa.string(), "shape": pa.string()})
+            {"file": [self.file], "shape": pa.array([told], pa.string())},
+            pa.schema({"file": pa.string(), "shape": pa.string()}),
         )
 
 

@@ -14,8 +14,10 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from palio.errors import CallerError, UnsupportedColumnError, brief
 from palio.spark import counts, tasks
-from palio.spark.filters import FilterSet, prepare
+from palio.spark.advice import warn_of_missing
+from palio.spark.filters import FilterSet
 from palio.spark.pushdown import necessary_condition
+from palio.spark.temporary import opened
 from palio.spark.types import check_bodies, check_columns, check_names, column, quoted
 
 Result = Literal["narrow", "wide", "counts"]
@@ -45,7 +47,8 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
 
     An event with a value that no attribute can have (NaN, say), or with a body that is none, is an error; with
     ``problems`` the result has a column of that name, and such events are in it with the reason and without filters.
-    Works on streams as on tables.
+    Works on streams as on tables. Filters that cannot be read, and attributes that no column has, are told to the logger
+    ``palio.spark``.
     """
     if result not in get_args(Result):
         raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")
@@ -86,18 +89,27 @@ class _Wanted(NamedTuple):
 
 
 def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -> DataFrame:
-    key, result, bodies, problems, clock, beside, tells_case = wanted
+    key, result, tells_case = wanted.key, wanted.result, wanted.tells_case
     if not isinstance(events, DataFrame):
         raise CallerError(f"events: {brief(events)} is no DataFrame")
     if not tells_case:
         check_names(events)
     keys = _check_key(events, key, result)
-    made = filters if isinstance(filters, FilterSet) else prepare(filters)
+    with opened(filters) as (made, results):
+        found = _planned(events, made, keys, wanted)
+        results.append(found)
+    return found
+
+
+def _planned(events: DataFrame, made: FilterSet, keys: list[str], wanted: _Wanted) -> DataFrame:
+    _, result, bodies, problems, clock, beside, _ = wanted
     made.check_open()
     for name in beside:
         column(events, name, "beside")
     seen = events.select(*(quoted(name) for name in events.columns if name not in beside)) if beside else events
     attributes = _attributes(seen, made, bodies)
+    if bodies is None:
+        warn_of_missing(made, seen.columns)
     kept = {"narrow": keys, "wide": events.columns, "counts": []}[result]
     _check_free(events, kept, result, problems)
     if bodies is None and result != "wide" and clock is None:

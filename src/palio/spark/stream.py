@@ -11,7 +11,7 @@ from typing import NamedTuple
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import StorageLevel
 from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import ArrayType, DataType
 
@@ -88,11 +88,6 @@ def match_stream(  # noqa: PLR0913 (each says a thing of its own)
     return started
 
 
-class _Figures(NamedTuple):
-    deliveries: int
-    unreadable: int
-
-
 class _How(NamedTuple):
     """How events are matched."""
 
@@ -111,13 +106,13 @@ class _How(NamedTuple):
             return union
         return union.groupBy("filter", "problem").agg(sql.sum("count").alias("count"))
 
-    def figures(self, found: DataFrame) -> _Figures:
-        """How many deliveries there are, and how many events that could not be read."""
+    def figures(self) -> tuple[Column, Column]:
+        """How many deliveries there are, and how many events that could not be read, as aggregates of results."""
         counts = {"narrow": "1L", "wide": "coalesce(size(filters), 0)", "counts": "count"}
         each, one = sql.expr(counts[self.result]), sql.expr("count" if self.result == "counts" else "1L")
         is_good = sql.col("problem").isNull()
-        row = found.agg(sql.sum(sql.when(is_good, each)), sql.sum(sql.when(~is_good, one))).collect()[0]
-        return _Figures(int(row[0] or 0), int(row[1] or 0))
+        deliveries = sql.sum(sql.when(is_good, each)).alias("deliveries")
+        return deliveries, sql.sum(sql.when(~is_good, one)).alias("unreadable")
 
     def kept(self, events: DataFrame) -> list[str]:
         """The columns of the events that are in the result."""
@@ -174,15 +169,17 @@ class _BatchWriter:
         return MatchedBatch(place, self._version, 0, 0, kept_because=self._kept_because)
 
     def _write_found(self, found: DataFrame, number: int, matched: MatchedBatch) -> MatchedBatch:
-        found = found.persist(StorageLevel.DISK_ONLY)
+        found, seen = found.persist(StorageLevel.DISK_ONLY), Observation()
         try:
-            figures = self._how.figures(found)
-            self._write_some(found.where("problem is not null"), figures.unreadable, "unreadable", matched.batch)
-            good = found.where("problem is null").drop("problem").withColumn("version", sql.lit(self._version))
-            _write(good, self._results.folder("deliveries", matched.batch))
+            good = found.observe(seen, *self._how.figures()).where("problem is null").drop("problem")
+            _write(
+                good.withColumn("version", sql.lit(self._version)), self._results.folder("deliveries", matched.batch)
+            )
+            counts = {name: int(count or 0) for name, count in seen.get.items()}
+            matched = matched._replace(**counts)
+            self._write_some(found.where("problem is not null"), matched.unreadable, "unreadable", matched.batch)
         finally:
             found.unpersist()
-        matched = matched._replace(deliveries=figures.deliveries, unreadable=figures.unreadable)
         self._results.complete(number, matched)  # last: from now on the batch is done
         return matched
 
@@ -340,7 +337,8 @@ class _FolderWriter(_BatchWriter):
         return reduce(_union, files + lines) if files or lines else None
 
     def _check(self, batch: DataFrame, made: FilterSet) -> None:
-        """Whether filters fit is seen file by file."""
+        """Whether filters fit is seen file by file, and attributes may come with later ones."""
+        made.known_missing |= made.attributes
 
 
 def _session_for_files(session: SparkSession, users: SparkSession) -> SparkSession:
