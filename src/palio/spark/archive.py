@@ -85,7 +85,7 @@ class Archive:
         with opened(filters) as (made, results):
             warn_of_missing(made, self.columns)
             found = [_match(table, made, result, problems) for table in self.tables]
-            results += found
+            results.extend(found)
         union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
         if result != "counts" or len(found) == 1:
             return union

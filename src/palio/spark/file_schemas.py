@@ -1,9 +1,9 @@
 """Which columns each of many files has, found out for all of them together.
 
-Spark can say this of one file at a time, and needs at least one job for it: with many small files that takes longer than
-to match them. So files get a *signature* first: files of the same signature, below the same ``name=value`` folders, have
-the same columns. Spark is asked for one file of each kind, and for each file that has no signature because something about
-it is unusual, for instance because it is damaged.
+Spark can say this of one file at a time, and needs at least one job for it: with many small files that takes longer
+than to match them. So files get a *signature* first: files of the same signature, below the same ``name=value``
+folders, have the same columns. Spark is asked for one file of each kind, and for each file that has no signature
+because something about it is unusual, for instance because it is damaged.
 """
 
 from __future__ import annotations

@@ -170,10 +170,8 @@ def prepare(
     try:
         with _timed(made, "parse"):
             made.rejected = made.rejects.count()
-        if fail_fast and made.rejected:
-            raise FilterRejectedError(_first_reject(made))
         if made.rejected:
-            _LOG.warning("filters are left out: %s", _first_reject(made))
+            _tell_rejects(made, fail_fast)
         with _timed(made, "join"):
             _join(made, filters_per_index)
         with _timed(made, "ship"):
@@ -212,10 +210,13 @@ def arrow_type_of(id_type: DataType) -> pa.DataType:
     return _ARROW_IDS[type(id_type)]
 
 
-def _first_reject(made: FilterSet) -> str:
+def _tell_rejects(made: FilterSet, fail_fast: bool) -> None:
     (first,) = made.rejects.limit(1).collect()
     others = f"; {made.rejected - 1:,} more cannot be read" if made.rejected > 1 else ""
-    return f"filter {brief(first['id'])}: {first['reason']}{others}"
+    told = f"filter {brief(first['id'])}: {first['reason']}{others}"
+    if fail_fast:
+        raise FilterRejectedError(told)
+    _LOG.warning("filters are left out: %s", told)
 
 
 def _join(made: FilterSet, filters_per_index: int) -> None:

@@ -47,8 +47,8 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
 
     An event with a value that no attribute can have (NaN, say), or with a body that is none, is an error; with
     ``problems`` the result has a column of that name, and such events are in it with the reason and without filters.
-    Works on streams as on tables. Filters that cannot be read, and attributes that no column has, are told to the logger
-    ``palio.spark``.
+    Works on streams as on tables. The logger ``palio.spark`` warns of filters that cannot be read, and of attributes
+    that no column has.
     """
     if result not in get_args(Result):
         raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")

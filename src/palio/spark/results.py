@@ -1,9 +1,9 @@
 """The folder in which a stream leaves its results: whose it is, and which of its batches are complete.
 
-The file ``_palio.json`` in the folder names the query, by the id in its checkpoint, and the run of it that writes now. A
-batch is complete when its folder has a file of the same name, which is written after all the rest. That file names the
-query and the batch, and has a digest of what Spark noted of the batch in the checkpoint. So a batch is skipped only if it
-is the very same batch, also if a checkpoint was copied, restored or deleted.
+The file ``_palio.json`` in the folder names the query, by the id in its checkpoint, and the run of it that writes now.
+A batch is complete when its folder has a file of the same name, which is written after all the rest. That file names
+the query and the batch, and has a digest of what Spark noted of the batch in the checkpoint. So a batch is skipped only
+if it is the very same batch, also if a checkpoint was copied, restored or deleted.
 """
 
 from __future__ import annotations
@@ -180,8 +180,8 @@ class ResultFolder:
         """A number for a batch that has another content than the one that was complete under its number."""
         if not self._may_adopt:
             raise CallerError(
-                f"out: {self.path} has another batch {number} than this query {owner.query}: its checkpoint was copied, "
-                f"or restored as it was before; {_REMEDY}, which delivers again what was matched since"
+                f"out: {self.path} has another batch {number} of query {owner.query}: its checkpoint was copied, or "
+                f"restored as it was before; {_REMEDY}, which delivers again what was matched since"
             )
         last = self._last_batch()
         assert last is not None

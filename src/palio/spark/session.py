@@ -50,8 +50,8 @@ def session(
 ) -> SparkSession:
     """The Spark session of this process; it is started if there is none.
 
-    A session that exists is used as it is; settings of it that differ from those that matching needs, or from those that
-    were given, are told to the logger ``palio.spark``.
+    A session that exists is used as it is. The logger ``palio.spark`` warns if its settings differ from those that
+    matching needs, or from those that are given here.
 
     ``settings`` are Spark's, and go before ours. On a cluster whose machines do not have Palio, ``packed`` names an
     archive of a Python environment that has it (``scripts/pack-environment`` makes one); executors unpack and use it.

@@ -138,6 +138,8 @@ class _BatchWriter:
         self._version = ""
         self._kept_because: str | None = None
         self._types = self._types_of_results()
+        self._number = 0
+        """The batch that is done, as Spark counts."""
         self.matched = MatchedBatches()
 
     def _types_of_results(self) -> dict[str, DataType]:
@@ -157,30 +159,30 @@ class _BatchWriter:
         if isinstance(place, MatchedBatch):
             self.matched.add(number, place)
             return
-        matched = self._do(batch, number, place)
-        self.matched.add(number, matched)
+        self._number = number
+        self.matched.add(number, self._do(batch, place))
 
-    def _do(self, batch: DataFrame, number: int, place: int) -> MatchedBatch:
+    def _do(self, batch: DataFrame, place: int) -> MatchedBatch:
         made = self.refresh(batch)
-        return self._write_found(self._how.match(batch, made), number, self._matched(place))
+        return self._write_found(self._how.match(batch, made), self._matched(place))
 
     def _matched(self, place: int) -> MatchedBatch:
         """What is known of a batch before it is matched."""
         return MatchedBatch(place, self._version, 0, 0, kept_because=self._kept_because)
 
-    def _write_found(self, found: DataFrame, number: int, matched: MatchedBatch) -> MatchedBatch:
+    def _write_found(self, found: DataFrame, matched: MatchedBatch) -> MatchedBatch:
         found, seen = found.persist(StorageLevel.DISK_ONLY), Observation()
         try:
             good = found.observe(seen, *self._how.figures()).where("problem is null").drop("problem")
             _write(
                 good.withColumn("version", sql.lit(self._version)), self._results.folder("deliveries", matched.batch)
             )
-            counts = {name: int(count or 0) for name, count in seen.get.items()}
-            matched = matched._replace(**counts)
+            deliveries, unreadable = (int(seen.get[name] or 0) for name in ("deliveries", "unreadable"))
+            matched = matched._replace(deliveries=deliveries, unreadable=unreadable)
             self._write_some(found.where("problem is not null"), matched.unreadable, "unreadable", matched.batch)
         finally:
             found.unpersist()
-        self._results.complete(number, matched)  # last: from now on the batch is done
+        self._results.complete(self._number, matched)  # last: from now on the batch is done
         return matched
 
     def _write_some(self, rows: DataFrame, count: int, table: str, place: int) -> None:
@@ -253,32 +255,25 @@ class _FolderWriter(_BatchWriter):
         self._reader: EventFolder | None = None
         self.refresh(folder.stream())
 
-    def _do(self, batch: DataFrame, number: int, place: int) -> MatchedBatch:
+    def _do(self, batch: DataFrame, place: int) -> MatchedBatch:
         made = self.refresh(batch)
         if self._reader is None:
             self._reader = self._folder.within(_session_for_files(batch.sparkSession, self._session))
         files = {row["path"] for row in batch.collect()}
         skipped = [Skipped(file, _NO_STREAM) for file in files if is_archive([file])]
         files -= {each.file for each in skipped}
-        while (matched := self._try(self._reader, made, files, skipped, number, place)) is None:
+        while (matched := self._try(made, files, skipped, place)) is None:
             files -= {each.file for each in skipped}
         self._folder.events += matched.events or 0
         return matched
 
-    def _try(  # noqa: PLR0913 (each says a thing of its own)
-        self,
-        reader: EventFolder,
-        made: FilterSet,
-        files: set[str],
-        skipped: list[Skipped],
-        number: int,
-        place: int,
-    ) -> MatchedBatch | None:
+    def _try(self, made: FilterSet, files: set[str], skipped: list[Skipped], place: int) -> MatchedBatch | None:
         """Do the batch with these files; if one of them turns out to be unreadable it is added to those skipped."""
-        tables, unread = reader.read(files)
+        assert self._reader is not None
+        tables, unread = self._reader.read(files)
         skipped += unread
         try:
-            return self._match(tables, made, skipped, number, place)
+            return self._match(tables, made, skipped, place)
         except Py4JJavaError as error:
             broken = unreadable_file(error, files)
             if broken is None:
@@ -289,9 +284,7 @@ class _FolderWriter(_BatchWriter):
             for table in tables:
                 table.release()
 
-    def _match(
-        self, tables: list[Table], made: FilterSet, skipped: list[Skipped], number: int, place: int
-    ) -> MatchedBatch:
+    def _match(self, tables: list[Table], made: FilterSet, skipped: list[Skipped], place: int) -> MatchedBatch:
         fitting = [(table, found) for table in tables if (found := self._fitting(table, made, skipped)) is not None]
         told = self._told(skipped, tables)
         count = 0 if told is None else told.count()
@@ -302,7 +295,7 @@ class _FolderWriter(_BatchWriter):
         events = sum(table.rows.count() for table, _ in fitting)
         matched = self._matched(place)._replace(skipped=count, events=events)
         if fitting:
-            return self._write_found(self._how.together([found for _, found in fitting]), number, matched)
+            return self._write_found(self._how.together([found for _, found in fitting]), matched)
         for table in ("deliveries", "unreadable"):  # an earlier try may have had filters that fit
             self._results.clear(table, place)
         return matched
@@ -336,7 +329,7 @@ class _FolderWriter(_BatchWriter):
         files = [self._session.createDataFrame(rows, "file string, record string, problem string")] if rows else []
         return reduce(_union, files + lines) if files or lines else None
 
-    def _check(self, batch: DataFrame, made: FilterSet) -> None:
+    def _check(self, batch: DataFrame, made: FilterSet) -> None:  # noqa: ARG002 (it has the names of files)
         """Whether filters fit is seen file by file, and attributes may come with later ones."""
         made.known_missing |= made.attributes
 
@@ -347,7 +340,7 @@ def _session_for_files(session: SparkSession, users: SparkSession) -> SparkSessi
     Spark lists many files in a job with a task for each of them, which takes longer than to read small ones.
     """
     for name in ("spark.sql.adaptive.enabled", "spark.sql.cbo.enabled"):  # which Spark has switched off for the stream
-        session.conf.set(name, users.conf.get(name))
+        session.conf.set(name, users.conf.get(name) or "")
     parallelism = min(10_000, _LISTINGS_PER_CORE * session.sparkContext.defaultParallelism)
     session.conf.set("spark.sql.sources.parallelPartitionDiscovery.parallelism", str(parallelism))
     return session
