@@ -166,7 +166,7 @@ def test_results_of_releases_without_marks(streams: Streams) -> None:
     streams.put([1])
     streams.run()
     streams.make_as_before()
-    with pytest.raises(CallerError, match="holds results that this checkpoint knows nothing of.*--adopt"):
+    with pytest.raises(CallerError, match=r"holds results that this checkpoint knows nothing of.*--adopt"):
         streams.start("b")
     streams.forget_commit("a", 1)
     (streams.folder / "filters.txt").write_text("x < 0\n", encoding="utf-8")
@@ -221,7 +221,7 @@ def test_a_checkpoint_that_was_restored(streams: Streams) -> None:
     shutil.rmtree(streams.folder / "a")
     (streams.folder / "copy").rename(streams.folder / "a")
     streams.put([2])
-    with pytest.raises(StreamingQueryException, match="another batch 1 of query .*copied, or restored"):
+    with pytest.raises(StreamingQueryException, match=r"another batch 1 of query .*copied, or restored"):
         streams.run()
     assert streams.delivered() == [0, 1]
     streams.run(adopt=True)
@@ -265,7 +265,7 @@ def test_a_damaged_checkpoint(streams: Streams) -> None:
     streams.run()
     (streams.folder / "a" / ".metadata.crc").unlink()
     (streams.folder / "a" / "metadata").write_text("nonsense")
-    with pytest.raises(FileFormatError, match="checkpoint: .*metadata is damaged; name a new checkpoint"):
+    with pytest.raises(FileFormatError, match=r"checkpoint: .*metadata is damaged; name a new checkpoint"):
         streams.start()
 
 

@@ -57,8 +57,9 @@ def match_stream(  # noqa: PLR0913 (each says a thing of its own)
     stays as it is, and one that was not is written anew. A new version that cannot be used is told to the log, and the
     one before it stays in use.
 
-    ``out`` belongs to the query of the checkpoint. A query with another checkpoint is refused, unless it is to ``adopt``
-    the folder: then its batches get numbers above those that are there, and the query before ends if it still runs.
+    ``out`` belongs to the query of the checkpoint. A query with another checkpoint is refused, unless it is to
+    ``adopt`` the folder: then its batches get numbers above those that are there, and the query before ends if it still
+    runs.
     The query that is returned tells in its progress what was delivered, see :class:`MatchQuery`.
 
     With ``every``, such as ``"10 seconds"``, the query goes on until it is stopped, and looks for events so often;

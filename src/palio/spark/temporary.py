@@ -1,8 +1,8 @@
 """Sets of filters that live as long as Spark can need them: made for one call, closed when its results are gone.
 
-A result is a plan, which Spark may run at any time, and from which other plans are derived. So a set must stay as long
-as any plan, job or query in the Java process has the function that matches against it. When there is none any more, Java
-collects the function as garbage, and weak references to it are empty.
+A result is a plan, which Spark may run at any time, and from which other plans are derived. So a set must stay as
+long as any plan, job or query of the Java process has the function that matches against it. When there is none any
+more, Java collects the function as garbage, and weak references to it are empty.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Use:
 
     def is_over(self) -> bool:
         """Whether no plan can match against it any more."""
-        if all(function.get() is None for function in self._functions):
+        if all(function.refersTo(None) for function in self._functions):  # get() would make a reference, for a while
             self.filters.close()
             return True
         return False
