@@ -90,7 +90,7 @@ def test_streams(session: SparkSession, elsewhere: str, tmp_path: Path) -> None:
     (tmp_path / "filters").mkdir()
     (tmp_path / "filters" / "1.txt").write_text("x > 0\n", encoding="utf-8")
     for number in range(5):
-        pq.write_table(pa.table({"k": [number], "x": [number]}), tmp_path / "events" / f"{number} [a]%20.parquet")
+        pq.write_table(pa.table({"k": [number], "x": [number]}), tmp_path / "events" / f"{number} %20.parquet")
     places_of = {name: f"{elsewhere}/{name}" for name in ("events", "filters", "out")}
     job = Job(
         format="parquet", may_replace=False, result="narrow", keys=["k"], bodies=None, fail_fast=False, **places_of

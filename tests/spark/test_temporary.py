@@ -84,7 +84,6 @@ def test_what_is_derived_from_a_result_can_still_be_computed(session: SparkSessi
     assert [tuple(row) for row in [first, *rows]] == [(0, 2), (1, 2), (2, 1), (2, 2), (3, 1), (4, 1)]
     del derived, counts, rows
     session.catalog.dropTempView("found")
-    wait_until_closed(session, folders)
 
 
 def test_a_query_keeps_its_set(session: SparkSession, folders: Callable[[], int], tmp_path: Path) -> None:

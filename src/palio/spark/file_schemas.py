@@ -8,6 +8,7 @@ because something about it is unusual, for instance because it is damaged.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import uuid
@@ -246,9 +247,10 @@ class CsvShape:
             return
         values = line.split(",")
         if self._header is None:
+            values = next(csv.reader([line]))
             self._header = line
             self._columns = [set() for _ in values]
-            self._is_usual = '"' not in line and len(values) <= _MOST_COLUMNS
+            self._is_usual = "\\" not in line and len(values) <= _MOST_COLUMNS
         elif len(values) != len(self._columns):
             self._is_usual = False
         else:
@@ -271,6 +273,8 @@ def _kind_of(value: str) -> str:
     """Which kind of value it is for sure, if one can tell."""
     if not value:
         return "empty"
+    if len(value) > 2 and value[0] == value[-1] == '"':
+        value = value[1:-1]
     for kind, pattern in _SURE.items():
         if pattern.fullmatch(value):
             return kind

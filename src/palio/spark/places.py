@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from palio.errors import CallerError, brief
@@ -95,7 +97,7 @@ def _readable_errors(path: str) -> Iterator[None]:
         reason = str(java.getMessage() or java.getClass().getSimpleName()).strip().partition("\n")[0]
         kind = java.getClass().getSimpleName()
         raise CallerError(f"{brief(path)} cannot be read or written: {kind}: {reason}") from error
-    except Py4JError as error:
+    except (Py4JError, PySparkException) as error:
         raise CallerError(f"{brief(path)} cannot be read or written: {error}") from error
 
 
@@ -106,4 +108,7 @@ def _entry(status: Any) -> Entry:
 def _open(session: SparkSession, path: str) -> tuple[Any, Any]:
     jvm: Any = session.sparkContext._jvm
     place = jvm.org.apache.hadoop.fs.Path(path)
-    return place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf()), place
+    system = place.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    if is_instance_of(session.sparkContext._gateway, system, "org.apache.hadoop.fs.LocalFileSystem"):
+        system = system.getRaw()  # which takes any name, and makes no files of checksums beside
+    return system, place
