@@ -36,7 +36,7 @@ def measure(session: SparkSession, folder: Path) -> Iterator[dict[str, Figure]]:
         best: dict[str, float] = {}
         for number in range(_ROUNDS):
             reader = session.readStream.schema(_SCHEMA).option("header", "true")
-            streams = {
+            streams: dict[str, DataFrame | spark.EventFolder] = {
                 "plain": reader.format(format).load(str(files)),
                 ENGINE: spark.EventFolder(session, files, format),
             }
