@@ -69,6 +69,7 @@ def test_masters_that_are_none(master: object) -> None:
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setattr(sys.modules["palio.spark.session"], "_existing", lambda: None)  # the one of these tests
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(CallerError, match="no Java runtime on the PATH"):
