@@ -19,6 +19,7 @@ from palio.archive.settings import ArchiveSettings
 from palio.cli.main import palio
 from palio.errors import CallerError, FileFormatError
 from palio.model.value import Value
+from palio.spark.file_schemas import FileSchemas
 from tests.archive.logs import BEGIN, ListedLog, entry, in_entries, instant, published
 
 VALUES: dict[str, list[Value]] = {
@@ -143,6 +144,23 @@ def test_palio_match_takes_archives(session: SparkSession, small: Path, tmp_path
     assert {(row["_palio"]["sequence"], row["filter"]) for row in rows} == {(0, 1), (1, 3), (0, 4)}
     refused = CliRunner().invoke(palio, [*command, "--overwrite", "--key", "x"])
     assert (refused.exit_code, "is an archive" in refused.output) == (1, True)
+
+
+def test_many_column_sets_are_opened_without_a_job_for_each(
+    session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The footers say what columns there are; what is read of them comes when it is matched."""
+    many = 200
+    log = ListedLog([entry([published(Notification({f"a{n}": n}), n) for n in range(many)])])
+    with Archiver(log, Disk(tmp_path / "many"), ArchiveSettings(tables=many)) as archiver:
+        archiver.step()
+        archiver.write()
+    looked: list[str] = []
+    monkeypatch.setattr(FileSchemas, "_look", lambda _, file: looked.append(file))
+    archive = spark.Archive(session, tmp_path / "many")
+    assert len(archive.columns) == many
+    assert looked == []
+    assert "tables" not in vars(archive)
 
 
 def test_an_archive_is_no_stream(session: SparkSession, small: Path, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ KEYS = {
     "of_process",
     "of_pass_through",
     "of_join",
+    "of_file_stream",
     "prepare_seconds",
     "parse_seconds",
     "build_seconds",

@@ -181,9 +181,11 @@ def test_names_of_folders_give_columns(stream: Stream) -> None:
 
 def test_what_an_earlier_try_left_does_not_stay(stream: Stream) -> None:
     stream.filters("1.txt", "x > 0")
+    stream.put("0.parquet", k=[0], x=[0])
+    stream.run()
     stream.put("1.parquet", k=[1], x=[1])
     for name in ("unreadable", "skipped"):
-        stale = stream.folder / "out" / name / "batch=0"
+        stale = stream.folder / "out" / name / "batch=1"
         stale.mkdir(parents=True)
         pq.write_table(pa.table({"file": ["stale"], "record": ["stale"], "problem": ["stale"]}), stale / "1.parquet")
     stream.run()

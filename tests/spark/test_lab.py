@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,37 @@ def test_every_run_is_done_once(session: SparkSession, tmp_path: Path) -> None:
     again = sweep.run(session)
     assert (again.done, again.skipped) == (0, 8)
     assert not [path for path in tmp_path.rglob(".*") if path.name.endswith("parquet")]
+
+
+def test_an_interrupted_sweep_cancels_its_own_jobs_only(session: SparkSession, tmp_path: Path) -> None:
+    def interrupt(standing: Standing) -> None:
+        if standing.share < 1.0 and other.running():
+            raise KeyboardInterrupt
+
+    def wait(rows: Iterator[int]) -> Iterator[int]:
+        time.sleep(3.0)
+        return rows
+
+    long = Experiment("long", (Setting("as", 40, 40, publications=50, notifications=50),), 40)
+    with ThreadPoolExecutor(1) as thread:
+        other = thread.submit(session.sparkContext.parallelize(range(4), 4).mapPartitions(wait).collect)
+        with pytest.raises(KeyboardInterrupt):
+            Sweep((long,), NETWORK, str(tmp_path)).run(session, interrupt_later(interrupt))
+        assert other.result(60) == [0, 1, 2, 3]
+    assert not session.sparkContext.statusTracker().getActiveJobsIds()
+    assert len([*tmp_path.rglob("*.parquet")]) < 40
+
+
+def interrupt_later(then: Callable[[Standing], None]) -> Callable[[Standing], None]:
+    """The first call comes before the sweep has begun."""
+    calls: list[Standing] = []
+
+    def told(standing: Standing) -> None:
+        calls.append(standing)
+        if len(calls) > 1:
+            then(standing)
+
+    return told
 
 
 def test_results_do_not_depend_on_how_runs_are_spread(session: SparkSession, tmp_path: Path) -> None:

@@ -426,7 +426,7 @@ def test_filters_from_files(session: SparkSession, tmp_path: Path) -> None:
             [2, 4],
             ["2", "4"],
         )
-    with pytest.raises(CallerError, match="cannot be read: No such file"):
+    with pytest.raises(CallerError, match="there is no file or folder"):
         spark.read_filters(session, tmp_path / "missing.txt")
     (tmp_path / "binary.txt").write_bytes(b"x = \xff")
     with pytest.raises(CallerError, match="no UTF-8 text, at byte 4"):

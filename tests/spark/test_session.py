@@ -39,6 +39,29 @@ def test_a_session_is_started_once(session: SparkSession) -> None:
     assert session.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
+def test_a_session_that_exists_stays_as_it_is(session: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    session.conf.set("spark.sql.session.timeZone", "Europe/Rome")
+    try:
+        before = session.conf.getAll
+        other = spark.session("local[7]", settings={"spark.sql.shuffle.partitions": "9"}, packed=__file__)
+        assert other is session
+        assert session.conf.getAll == before
+    finally:
+        session.conf.set("spark.sql.session.timeZone", "UTC")
+    (told,) = (record.getMessage() for record in caplog.records)
+    for difference in (
+        "spark.sql.session.timeZone is Europe/Rome, not UTC",
+        "spark.sql.shuffle.partitions is 2, not 9",
+        "its master is local[2], not local[7]",
+        "it does not use ",
+    ):
+        assert difference in told
+    assert "worker.reuse" not in told
+    caplog.clear()
+    assert spark.session() is session
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("master", ["", None, 5])
 def test_masters_that_are_none(master: object) -> None:
     with pytest.raises(CallerError, match="master"):
@@ -46,6 +69,7 @@ def test_masters_that_are_none(master: object) -> None:
 
 
 def test_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setattr(sys.modules["palio.spark.session"], "_existing", lambda: None)  # the one of these tests
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     with pytest.raises(CallerError, match="no Java runtime on the PATH"):

@@ -115,6 +115,64 @@ def test_versions_of_a_table(session: SparkSession, tmp_path: Path) -> None:
         session.sql("drop table palio_filters")
 
 
+def test_filters_that_are_gone_damaged_or_of_another_type(
+    session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The stream goes on with the version before, and its progress has the reason."""
+    path = tmp_path / "table"
+    rows = session.createDataFrame([(1, "x > 0", 1)], "id long, text string, version int")
+    rows.coalesce(1).write.saveAsTable("palio_filters", path=str(path))
+    put(session, tmp_path, [(1, 3.0)])
+    query = spark.match_stream(
+        stream(session, tmp_path),
+        spark.FilterTable(session, "palio_filters"),
+        tmp_path / "out",
+        checkpoint=tmp_path / "checkpoint",
+        key="k",
+        every="0 seconds",
+    )
+    expected = ["", "FAILED_READ_FILE", "id", "TABLE_OR_VIEW_NOT_FOUND"]
+    try:
+        query.processAllAvailable()
+        for number, change in enumerate([damage_new_version, give_names_as_ids, drop], 1):
+            change(session, path)
+            put(session, tmp_path, [(1 + number, 3.0)])
+            query.processAllAvailable()
+    finally:
+        query.stop()
+        session.sql("drop table if exists palio_filters")
+    told = {
+        each["batch"]: each["kept_because"]
+        for progress in query.recentProgress
+        if progress.numInputRows
+        for each in [progress.observedMetrics["palio"]]
+    }
+    assert [reason in (told[number] or "") for number, reason in enumerate(expected)] == [True] * 4, told
+    assert told[0] is None
+    assert deliveries(session, tmp_path) == [(k, 1, "1") for k in (1, 2, 3, 4)]
+    assert caplog.text.count("the filters stay at version 1") == 3
+    assert query.totals[:2] == (4, 4)
+
+
+def damage_new_version(session: SparkSession, path: Path) -> None:
+    rows = session.createDataFrame([(1, "x > 5", 2)], "id long, text string, version int")
+    before = {*path.glob("*.parquet")}
+    rows.coalesce(1).write.mode("append").saveAsTable("palio_filters", path=str(path))
+    for file in {*path.glob("*.parquet")} - before:
+        (file.parent / f".{file.name}.crc").unlink()
+        file.write_bytes(b"PAR1 damaged")
+
+
+def give_names_as_ids(session: SparkSession, path: Path) -> None:
+    session.sql("drop table palio_filters")
+    rows = session.createDataFrame([("one", "x > 5", 3)], "id string, text string, version int")
+    rows.write.saveAsTable("palio_filters", path=str(path.with_name("names")))
+
+
+def drop(session: SparkSession, path: Path) -> None:
+    session.sql("drop table palio_filters")
+
+
 def test_a_file_that_is_replaced(session: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "filters: all.txt"
     path.write_text("x > 0\nbroken >", encoding="utf-8")
@@ -129,7 +187,7 @@ def test_a_file_that_is_replaced(session: SparkSession, tmp_path: Path) -> None:
     assert deliveries(session, tmp_path) == [(1, 1, first), (2, 1, second), (2, 3, second)]
     rejects = session.read.parquet(str(tmp_path / "out" / "rejects")).collect()
     assert [(row["version"], row["id"]) for row in rejects] == [(first, 2)]
-    with pytest.raises(CallerError, match="cannot be read: No such file"):
+    with pytest.raises(CallerError, match="there is no file"):
         spark.FilterFile(session, tmp_path / "missing.txt")
 
 

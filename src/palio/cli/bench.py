@@ -240,7 +240,7 @@ def match(workloads: list[str], filters: list[int], engines: list[str] | None, m
 
 
 _SPARK_WORKLOADS = ("W1", "W2", "W3", "W4", "unions")
-_SPARK_ENGINES = ("palio-spark", "palio-process", "pass-through", "sql-join")
+_SPARK_ENGINES = ("palio-spark", "palio-process", "pass-through", "sql-join", "folder-stream")
 _QUICK: dict[str, list[Any]] = {"workloads": ["W1", "W3", "unions"], "filters": [1000, 10_000]}
 _LARGE: dict[str, list[Any]] = {
     "workloads": ["W1"],
@@ -268,7 +268,7 @@ def _numbers_if_given(context: click.Context, option: click.Parameter, given: st
     "engines",
     multiple=True,
     callback=_chosen(_SPARK_ENGINES),
-    help="palio-spark, palio-process, pass-through, sql-join; default: all.",
+    help="palio-spark, palio-process, pass-through, sql-join, folder-stream; default: all.",
 )
 @click.option("--events", type=click.IntRange(1000, 1_000_000_000), help="The most in a round.  [default: 4000000]")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs; it must see this disk.")

@@ -57,6 +57,7 @@ Example:  palio match --events examples/data/events.parquet \\
 @click.option("--stream", is_flag=True, help="Events are a folder to which files are added; match them as they come.")
 @click.option("--checkpoint", metavar="DIR", help="Where a stream keeps how far it is; needed with --stream.")
 @click.option("--every", metavar="TIME", help="Go on until stopped, and look for new files so often: '10 seconds'.")
+@click.option("--adopt", is_flag=True, help="Take over --out from another checkpoint, whose stream ends.")
 @click.option("--master", default="local[*]", show_default=True, help="Spark's master.")
 @click.option("--fail-fast", is_flag=True, help="Stop if a filter cannot be read, instead of leaving it out.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
@@ -74,6 +75,7 @@ def match(  # noqa: PLR0913 (one for each option)
     stream: bool,
     checkpoint: str | None,
     every: str | None,
+    adopt: bool,
     master: str,
     fail_fast: bool,
     as_json: bool,
@@ -89,7 +91,8 @@ def match(  # noqa: PLR0913 (one for each option)
 
     With --stream, DIR has the folders deliveries, unreadable and rejects, and the filters may be replaced meanwhile:
     the file itself, or by a newer one in a folder of versions. What was delivered is not delivered again, also if the
-    command is killed and started anew with the same checkpoint.
+    command is killed and started anew with the same checkpoint. DIR belongs to this checkpoint; another one is refused,
+    unless it is to --adopt DIR: then what was delivered stays, and new batches get greater numbers.
     """
     with errors_in_a_line():
         check_master(master)
@@ -97,7 +100,7 @@ def match(  # noqa: PLR0913 (one for each option)
             raise CallerError(f"--key: {result} results need none; leave it out")
         _check_there(events, "--events")
         _check_there(filters, "--filters")
-        _check_stream(stream, checkpoint, every)
+        _check_stream(stream, checkpoint, every, adopt)
         if not stream:
             _check_out(out, overwrite, [events, filters])
         from palio.cli.match_job import Job, run
@@ -115,6 +118,7 @@ def match(  # noqa: PLR0913 (one for each option)
             bodies=bodies,
             round_decimals=round_decimals,
             fail_fast=fail_fast,
+            adopt=adopt,
         )
         with JobProgress("Starting Spark") as progress, running(master) as session:
             progress.watch(session.sparkContext)
@@ -130,11 +134,11 @@ def match(  # noqa: PLR0913 (one for each option)
     show(summary)
 
 
-def _check_stream(is_stream: bool, checkpoint: str | None, every: str | None) -> None:
+def _check_stream(is_stream: bool, checkpoint: str | None, every: str | None, adopt: bool) -> None:
     if is_stream and checkpoint is None:
         raise CallerError("--checkpoint: a stream needs a folder where it keeps how far it is")
-    if not is_stream and (checkpoint or every):
-        raise CallerError("--checkpoint and --every are for streams; say --stream, or leave them out")
+    if not is_stream and (checkpoint or every or adopt):
+        raise CallerError("--checkpoint, --every and --adopt are for streams; say --stream, or leave them out")
 
 
 def _is_remote(path: str) -> bool:

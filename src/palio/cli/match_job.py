@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
+import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
@@ -25,6 +26,7 @@ from palio.cli.match_report import (
     UnknownAttribute,
 )
 from palio.spark import FilterSet, prepare, read_filters
+from palio.spark.advice import missing_attributes
 from palio.spark.matching import Result, delivered
 from palio.spark.places import delete
 from palio.spark.types import quoted
@@ -49,6 +51,8 @@ class Job:
     bodies: str | None
     round_decimals: bool
     fail_fast: bool
+    adopt: bool = False
+    """Whether a stream may take over results of another checkpoint."""
 
     @property
     def rejects(self) -> str:
@@ -63,7 +67,7 @@ def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary
     tell("Reading filters")
     clock = _Clock()
     table = read_filters(session, job.filters)
-    with prepare(table, fail_fast=job.fail_fast) as filters:
+    with _told_in_summary(), prepare(table, fail_fast=job.fail_fast) as filters:
         seconds_filters = clock.lap()
         tell("Matching")
         result = cast("Result", job.result)
@@ -191,14 +195,17 @@ def _with_texts(table: DataFrame, top: list[tuple[int | str, int]]) -> list[Filt
 
 
 def unknown_attributes(mentioned: frozenset[str], columns: Sequence[str]) -> list[UnknownAttribute]:
-    """Names in filters that no column has, each with the column that was perhaps meant.
+    """Names in filters that no column has, each with the column that was perhaps meant."""
+    return [UnknownAttribute(name, perhaps) for name, perhaps in missing_attributes(mentioned, columns).items()]
 
-    >>> unknown_attributes(frozenset({"level", "Room", "x"}), ["level", "room"])
-    [UnknownAttribute(name='Room', perhaps='room'), UnknownAttribute(name='x', perhaps=None)]
-    """
-    found = []
-    for name in sorted(mentioned - set(columns)):
-        same = [column for column in columns if column.lower() == name.lower()]
-        close = same or difflib.get_close_matches(name, columns, n=1)
-        found.append(UnknownAttribute(name, close[0] if close else None))
-    return found
+
+@contextmanager
+def _told_in_summary() -> Iterator[None]:
+    """Keep warnings back which the summary repeats."""
+    log = logging.getLogger("palio.spark")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import SparkSession
 
 from palio.cli.match_events import choose_keys
 from palio.cli.match_job import Job
@@ -18,6 +17,8 @@ from palio.cli.match_report import Places, StreamSummary
 from palio.errors import CallerError
 from palio.spark import EventFolder, FilterDirectory, FilterFile, FilterSource, match_stream
 from palio.spark.matching import Result
+from palio.spark.places import DONE, find
+from palio.spark.query import MatchQuery, MatchTotals
 from palio.spark.versions import version_folder
 
 _PAUSE = 1
@@ -47,20 +48,21 @@ def run_stream(
         bodies=job.bodies,
         every=every,
         round_decimals=job.round_decimals,
+        adopt=job.adopt,
     )
-    batches = _follow(query, events, tell)
+    files = _follow(query, events, tell)
     tell("Counting")
-    done = _Done(batches, events.events, source.newest(), time.monotonic() - begin)
-    return _summary(session, job, done)
+    done = _Done(sum(files.values()), events.events, source.newest(), time.monotonic() - begin)
+    return _summary(session, job, query.totals, done)
 
 
 class _Done(NamedTuple):
     """What has been matched."""
 
-    batches: dict[int, int]
-    """How many files each had."""
+    files: int
     events: int
     version: str
+    """The newest one, if there was no batch."""
     seconds: float
 
 
@@ -74,14 +76,14 @@ def _keys(events: EventFolder, job: Job) -> list[str]:
 
 
 def _source(session: SparkSession, filters: str) -> FilterSource:
-    path = Path(filters)
-    if path.is_dir() and not (path / "_SUCCESS").exists():
-        return FilterDirectory(session, path)
-    return FilterFile(session, path)
+    found = find(session, filters)
+    if found is not None and found.is_folder and find(session, f"{filters.rstrip('/')}/{DONE}") is None:
+        return FilterDirectory(session, filters)
+    return FilterFile(session, filters)
 
 
-def _follow(query: StreamingQuery, events: EventFolder, tell: Callable[[str], None]) -> dict[int, int]:
-    """Wait for the end and tell what comes meanwhile; the batches that were done, with the files in each."""
+def _follow(query: MatchQuery, events: EventFolder, tell: Callable[[str], None]) -> dict[int, int]:
+    """Wait for the end and tell what comes meanwhile; the number of files in each batch."""
     batches: dict[int, int] = {}
     try:
         while not query.awaitTermination(_PAUSE):
@@ -93,40 +95,37 @@ def _follow(query: StreamingQuery, events: EventFolder, tell: Callable[[str], No
     return batches
 
 
-def _note(query: StreamingQuery, batches: dict[int, int]) -> None:
+def _note(query: MatchQuery, batches: dict[int, int]) -> None:
     for progress in query.recentProgress:
         if progress["numInputRows"]:
             batches[progress["batchId"]] = progress["numInputRows"]
 
 
-def _summary(session: SparkSession, job: Job, done: _Done) -> StreamSummary:
-    unreadable = _rows(session, f"{job.out}/unreadable", done.batches)
-    skipped = _rows(session, f"{job.out}/skipped", done.batches)
-    rejected = _rows(session, f"{job.out}/rejects/{version_folder(done.version)}", None)
-    deliveries = f"{job.out}/deliveries"
+def _summary(session: SparkSession, job: Job, totals: MatchTotals, done: _Done) -> StreamSummary:
+    version = totals.version or done.version
+    rejected = _rows(session, f"{job.out}/rejects/{version_folder(version)}")
     places = Places(
-        deliveries,
+        f"{job.out}/deliveries",
         f"{job.out}/rejects" if rejected else None,
-        f"{job.out}/unreadable" if unreadable else None,
-        f"{job.out}/skipped" if skipped else None,
+        f"{job.out}/unreadable" if totals.unreadable else None,
+        f"{job.out}/skipped" if totals.skipped else None,
     )
     return StreamSummary(
-        batches=len(done.batches),
-        files=sum(done.batches.values()),
-        skipped=skipped,
+        batches=totals.batches,
+        files=done.files,
+        skipped=totals.skipped,
         events=done.events,
-        deliveries=_rows(session, deliveries, done.batches),
-        unreadable=unreadable,
-        version=done.version,
+        deliveries=totals.deliveries,
+        unreadable=totals.unreadable,
+        version=version,
         rejected_filters=rejected,
         seconds=done.seconds,
         places=places,
     )
 
 
-def _rows(session: SparkSession, path: str, batches: dict[int, int] | None) -> int:
-    """Rows of a table that may not be there, of these batches if it has any."""
+def _rows(session: SparkSession, path: str) -> int:
+    """Rows of a table that may not be there."""
     with suppress(AnalysisException):  # there is none
-        table: DataFrame = session.read.parquet(path)
-        return table.count() if batches is None else table.where(table["batch"].isin(list(batches))).count()
+        return session.read.parquet(path).count()
     return 0

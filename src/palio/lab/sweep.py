@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import NamedTuple
 
+from pyspark import RDD
 from pyspark.accumulators import Accumulator
 from pyspark.sql import DataFrame, SparkSession
 
@@ -84,17 +86,30 @@ def _play(
     played, work = context.accumulator(0), context.accumulator(0.0)
     whole = sum(expected_seconds(run.setting) for run in runs)
     rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played, work))
+    tag = f"palio-sweep-{uuid.uuid4().hex}"
     with ThreadPoolExecutor(1) as thread:
-        waiting = thread.submit(rows.collect)
+        waiting = thread.submit(_collect, rows, tag)
         try:
             while not wait([waiting], timeout=_PAUSE).done:
                 progress(min(played.value, len(runs)), min(work.value / whole, 1.0))  # some may be counted twice
-        except BaseException:
-            context.cancelAllJobs()  # somebody does not want to wait: what is done stays done
+        except BaseException:  # the caller does not want to wait: what is done stays done
+            while not waiting.done():  # a job that has not begun yet cannot be cancelled
+                context.cancelJobsWithTag(tag)
+                wait([waiting], timeout=_PAUSE)
             raise
         outcomes = waiting.result()
     progress(len(outcomes), 1.0)
     return outcomes
+
+
+def _collect(rows: RDD[Outcome], tag: str) -> list[Outcome]:
+    """Do the job under a tag, so that it can be cancelled and others in the session go on."""
+    context = rows.context
+    context.addJobTag(tag)
+    try:
+        return rows.collect()
+    finally:
+        context.removeJobTag(tag)
 
 
 def _play_task(

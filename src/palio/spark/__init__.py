@@ -10,6 +10,8 @@ from palio.spark.event_folder import EventFolder
 from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import Result, match
 from palio.spark.patterns import PatternSet, match_patterns, prepare_patterns
+from palio.spark.query import MatchQuery, MatchTotals
+from palio.spark.results import MatchedBatch
 from palio.spark.session import session
 from palio.spark.stream import match_stream
 from palio.spark.versions import FilterDirectory, FilterFile, FilterSource, FilterTable
@@ -22,6 +24,9 @@ __all__ = [
     "FilterSet",
     "FilterSource",
     "FilterTable",
+    "MatchQuery",
+    "MatchTotals",
+    "MatchedBatch",
     "PatternSet",
     "Result",
     "match",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from functools import reduce
+from functools import cached_property, reduce
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,9 +14,11 @@ from pyspark.sql.types import DataType, StructType
 from palio.archive.rolls import Part, current
 from palio.archive.tables import ENVELOPE
 from palio.errors import CallerError, FileFormatError, brief
-from palio.spark.event_folder import EventFolder
-from palio.spark.filters import FilterSet, prepare
+from palio.spark.advice import warn_of_missing
+from palio.spark.event_folder import EventFolder, widened
+from palio.spark.filters import FilterSet
 from palio.spark.matching import Result, match_archived
+from palio.spark.temporary import opened
 
 _CASE = "spark.sql.caseSensitive"
 
@@ -39,26 +41,34 @@ class Archive:
     """
 
     def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
-        folder = EventFolder(session, path)
-        files = current(folder.files())
+        self._folder = EventFolder(session, path)
+        files = current(self._folder.files())
         if not files:
             raise CallerError(f"{os.fspath(path)}: no archive, or one with nothing in it")
-        tables, skipped = folder.read(files)
+        self._parts, skipped = self._folder.schemas(files)
         if skipped:
             advice = f"; set {_CASE} to true" if "COLUMN_ALREADY_EXISTS" in skipped[0].problem else ""
-            raise FileFormatError(f"{skipped[0].file}: {skipped[0].problem}{advice}")
-        self.tables = [_table(table.rows, table.files[0]) for table in tables]
+            others = f"; {len(skipped) - 1:,} more cannot be read" if len(skipped) > 1 else ""
+            raise FileFormatError(f"{skipped[0].file}: {skipped[0].problem}{advice}{others}")
+        self._structs = [_structs_of(schema, part[0]) for part, schema in self._parts]
+
+    @cached_property
+    def tables(self) -> list[ArchiveTable]:
         """All of it, in parts."""
+        return [
+            ArchiveTable(self._folder.table(files, schema).rows, *structs)
+            for (files, schema), structs in zip(self._parts, self._structs, strict=True)
+        ]
 
     @property
     def columns(self) -> dict[str, list[DataType]]:
         """The types of each attribute."""
-        found: dict[str, list[DataType]] = {}
-        for table in self.tables:
-            for field in table.rows.schema.fields:
-                if field.name not in table[1:] and field.dataType not in found.setdefault(field.name, []):
-                    found[field.name].append(field.dataType)
-        return found
+        found: dict[str, dict[DataType, None]] = {}
+        for (_, schema), structs in zip(self._parts, self._structs, strict=True):
+            for field in widened(schema):
+                if field.name not in structs:
+                    found.setdefault(field.name, {}).setdefault(field.dataType)
+        return {name: list(types) for name, types in found.items()}
 
     def count(self) -> int:
         """How many notifications there are."""
@@ -77,10 +87,12 @@ class Archive:
         Narrow results name a notification by its envelope, the struct ``_palio``. Wide ones have all columns, each of
         which must have one type then.
         """
-        made = filters if isinstance(filters, FilterSet) else prepare(filters)
         if result == "wide":
             self._check_types()
-        found = [_match(table, made, result, problems, round_decimals) for table in self.tables]
+        with opened(filters) as (made, results):
+            warn_of_missing(made, self.columns)
+            found = [_match(table, made, result, problems, round_decimals) for table in self.tables]
+            results.extend(found)
         union = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
         if result != "counts" or len(found) == 1:
             return union
@@ -105,12 +117,13 @@ def is_archive(files: Iterable[str]) -> bool:
     return any(Part.parse(file) is not None for file in files)
 
 
-def _table(rows: DataFrame, file: str) -> ArchiveTable:
-    structs = {field.name: type for field in rows.schema.fields if isinstance(type := field.dataType, StructType)}
+def _structs_of(schema: StructType, file: str) -> tuple[str, str]:
+    """The columns of the envelope and the payload."""
+    structs = {field.name: type for field in schema.fields if isinstance(type := field.dataType, StructType)}
     names = {"origin" in type.names: name for name, type in structs.items()}  # attributes are no structs
     if len(structs) != 2 or len(names) != 2:
         raise FileFormatError(f"{file}: no file of an archive; it has no columns of envelope and payload")
-    return ArchiveTable(rows, names[True], names[False])
+    return names[True], names[False]
 
 
 def _match(table: ArchiveTable, made: FilterSet, result: Result, problems: bool, round_decimals: bool) -> DataFrame:

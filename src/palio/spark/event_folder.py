@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.types import ByteType, DataType, FloatType, IntegerType, ShortType, StructType
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+    StructType,
+)
 
 from palio.errors import CallerError, brief
+from palio.spark.file_schemas import FileSchemas, reason
 from palio.spark.types import quoted
 
 FORMATS = ("parquet", "json", "csv")
@@ -25,15 +34,13 @@ _TIMES = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
 BROKEN_LINE = "_corrupt_record"
 """The column in which Spark puts a line that is no JSON object; it is there if there is such a line."""
 _FILE = "_palio_file"
-_WIDER: dict[type[DataType], str] = {
-    ByteType: "bigint",
-    ShortType: "bigint",
-    IntegerType: "bigint",
-    FloatType: "double",
+_WIDER: dict[type[DataType], DataType] = {
+    ByteType: LongType(),
+    ShortType: LongType(),
+    IntegerType: LongType(),
+    FloatType: DoubleType(),
 }
 """Types that are the same to filters, and so should not differ in results."""
-_LOOKS = 8
-"""Files whose columns are looked at at the same time; that is mostly waiting."""
 
 
 class Skipped(NamedTuple):
@@ -84,8 +91,13 @@ class EventFolder:
         self._path = os.fspath(path)
         self._format = format
         self._files_per_batch = files_per_batch
+        self._schemas = FileSchemas(session, format, self._reader)
         self.events = 0
         """How many were in the files of the batches that are done, since the query was started."""
+
+    def within(self, session: SparkSession) -> EventFolder:
+        """The same folder in another session."""
+        return EventFolder(session, self._path, self._format, files_per_batch=self._files_per_batch)
 
     def stream(self) -> DataFrame:
         """The names of the files as they come; Spark's checkpoint knows which of them were done."""
@@ -112,26 +124,25 @@ class EventFolder:
 
     def read(self, files: Iterable[str]) -> tuple[list[Table], list[Skipped]]:
         """The events in some files, those of the same columns together; and the files that cannot be read."""
-        by_columns: dict[str, list[str]] = {}
+        same, skipped = self.schemas(files)
+        return [self.table(each, schema) for each, schema in same], skipped
+
+    def schemas(self, files: Iterable[str]) -> tuple[list[tuple[list[str], StructType]], list[Skipped]]:
+        """Files with the same columns, beside these columns; and the files that cannot be read."""
+        by_columns: dict[str, tuple[list[str], StructType]] = {}
         skipped = []
-        with ThreadPoolExecutor(_LOOKS) as pool:
-            for file, found in pool.map(self._look, sorted(files)):
-                if isinstance(found, str):
-                    skipped.append(Skipped(file, found))
-                elif found.names == [BROKEN_LINE]:
-                    skipped.append(Skipped(file, "none of its lines is a JSON object"))
-                elif found.fields:  # where there is no column there is no event
-                    by_columns.setdefault(found.json(), []).append(file)
-        return [self._table(same) for same in by_columns.values()], skipped
+        for file, found in self._schemas.read(files):
+            if isinstance(found, str):
+                skipped.append(Skipped(file, found))
+            elif found.names == [BROKEN_LINE]:
+                skipped.append(Skipped(file, "none of its lines is a JSON object"))
+            elif found.fields:  # where there is no column there is no event
+                by_columns.setdefault(found.json(), ([], found))[0].append(file)
+        return list(by_columns.values()), skipped
 
-    def _look(self, file: str) -> tuple[str, StructType | str]:
-        try:
-            return file, self._rows([file]).schema
-        except (PySparkException, Py4JJavaError) as error:
-            return file, reason(error)
-
-    def _table(self, files: list[str]) -> Table:
-        rows = self._rows(files)
+    def table(self, files: list[str], schema: StructType) -> Table:
+        """The events of files that have these columns."""
+        rows = self._reader().schema(schema).load(files)
         if self._format != "json" or BROKEN_LINE not in rows.columns:
             return Table(tuple(files), _widened(rows))
         # Spark has to keep such rows, because what it finds broken depends on the columns that it is asked for
@@ -141,8 +152,9 @@ class EventFolder:
         whole = held.where(sql.col(BROKEN_LINE).isNull()).drop(BROKEN_LINE, _FILE)
         return Table(tuple(files), _widened(whole), lines, held)
 
-    def _rows(self, files: list[str]) -> DataFrame:
-        return event_reader(self._session, self._format).option("basePath", self._path).load(files)
+    def _reader(self) -> DataFrameReader:
+        reader = event_reader(self._session, self._format)
+        return reader.options(basePath=self._path, __globPaths__=False)  # a name of a file is no pattern
 
 
 def event_reader(session: SparkSession, format: str) -> DataFrameReader:
@@ -171,23 +183,20 @@ def unreadable_file(error: Exception, files: Collection[str]) -> Skipped | None:
     return None
 
 
-def reason(error: Exception) -> str:
-    """What an error of Spark says, in a line."""
-    text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
-    return text.strip().partition("\n")[0]
-
-
 def _plain(path: str) -> str:
     """Spark writes one slash after the scheme, or three."""
     return re.sub(r"^(\w+):/+", r"\1:/", path)
 
 
+def widened(schema: StructType) -> list[StructField]:
+    """The columns as they are in tables: types that are the same to filters are one."""
+    return [StructField(field.name, _WIDER.get(type(field.dataType), field.dataType)) for field in schema]
+
+
 def _widened(rows: DataFrame) -> DataFrame:
     return rows.select(
         *(
-            quoted(field.name).cast(wider).alias(field.name)
-            if (wider := _WIDER.get(type(field.dataType)))
-            else quoted(field.name)
-            for field in rows.schema.fields
+            quoted(old.name) if old.dataType == new.dataType else quoted(old.name).cast(new.dataType).alias(old.name)
+            for old, new in zip(rows.schema, widened(rows.schema), strict=True)
         )
     )

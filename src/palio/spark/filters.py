@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import shutil
 import tempfile
@@ -13,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import NoReturn
 
 import pyarrow as pa
 from pyspark import StorageLevel
@@ -24,9 +24,11 @@ from palio.errors import CallerError, PalioError, brief
 from palio.model.filter import Filter
 from palio.model.limits import READING_LIMITS, Limits
 from palio.spark.parsing import Reading, read_filter, read_parts
+from palio.spark.places import find, read
 from palio.spark.shipping import Assembly, Shipment
 from palio.spark.unreadable import UnreadableCounts
 
+_LOG = logging.getLogger("palio.spark")
 FILTERS_PER_INDEX = 8_000_000
 """How many filters one index holds before another one is begun: about 1.5 GB."""
 SMALL_SET = 32
@@ -67,6 +69,8 @@ class FilterSet:
         """Filters in the indexes; a union has several."""
         self.attributes: frozenset[str] = frozenset()
         """The names of all attributes that some filter mentions."""
+        self.known_missing: set[str] = set()
+        """Attributes about which the caller was warned that no column has them, or need not be."""
         self.small: tuple[Filter, ...] | None = None
         """The filters themselves, if they are few."""
         self.seconds: dict[str, float] = {}
@@ -75,6 +79,11 @@ class FilterSet:
         """What the tasks that match against the set add to."""
         self.shipment: Shipment
         """Where the executors find the set."""
+
+    @property
+    def session(self) -> SparkSession:
+        """The session that made it."""
+        return self._parsed.sparkSession
 
     @property
     def rejects(self) -> DataFrame:
@@ -98,10 +107,14 @@ class FilterSet:
         all files that were ever given to it.
         """
         self._is_closed = True
-        self._parsed.unpersist()
+        self.forget_rejects()
         if not self._is_given_to_cluster:
             self._remove_folder()
             atexit.unregister(self._remove_folder)
+
+    def forget_rejects(self) -> None:
+        """Let Spark forget what was rejected; if it is asked for again, it is computed again."""
+        self._parsed.unpersist()
 
     def check_open(self) -> None:
         """Refuse a set that was closed."""
@@ -124,17 +137,19 @@ def read_filters(session: SparkSession, path: str | os.PathLike[str]) -> DataFra
     """The filters of a file as a table of ``id`` and ``text``.
 
     A text file has one filter a line, and its id is the number of the line; empty lines and lines that begin with ``#``
-    are passed over. Parquet, JSON and CSV must have the two columns.
+    are passed over. Parquet, JSON and CSV must have the two columns. The path is one that Spark can read, on any file
+    system.
     """
     name = os.fspath(path)
     ending = Path(name.rstrip("/")).suffix.lower()
-    if ending in {".parquet", ".json", ".csv"} or Path(name).is_dir():
+    found = None if any(character in name for character in "*?[{") else find(session, name)
+    if ending in {".parquet", ".json", ".csv"} or (found is not None and found.is_folder):
         reader = session.read.option("header", "true")
         return reader.format(ending.removeprefix(".") or "parquet").load(name)
+    if found is None:
+        raise CallerError(f"filters: there is no file or folder {brief(name)}")
     try:
-        lines = Path(name).read_text(encoding="utf-8").splitlines()
-    except OSError as error:
-        raise CallerError(f"filters: {brief(name)} cannot be read: {error.strerror}") from error
+        lines = read(session, name).decode().splitlines()
     except UnicodeDecodeError as error:
         raise CallerError(f"filters: {brief(name)} is no UTF-8 text, at byte {error.start}") from error
     kept = [(i, line) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
@@ -168,8 +183,8 @@ def prepare(
     try:
         with _timed(made, "parse"):
             made.rejected = made.rejects.count()
-        if fail_fast and made.rejected:
-            _fail_with_first_reject(made)
+        if made.rejected:
+            _tell_rejects(made, fail_fast)
         with _timed(made, "join"):
             _join(made, filters_per_index)
         with _timed(made, "ship"):
@@ -208,10 +223,13 @@ def arrow_type_of(id_type: DataType) -> pa.DataType:
     return _ARROW_IDS[type(id_type)]
 
 
-def _fail_with_first_reject(made: FilterSet) -> NoReturn:
+def _tell_rejects(made: FilterSet, fail_fast: bool) -> None:
     (first,) = made.rejects.limit(1).collect()
     others = f"; {made.rejected - 1:,} more cannot be read" if made.rejected > 1 else ""
-    raise FilterRejectedError(f"filter {brief(first['id'])}: {first['reason']}{others}")
+    told = f"filter {brief(first['id'])}: {first['reason']}{others}"
+    if fail_fast:
+        raise FilterRejectedError(told)
+    _LOG.warning("filters are left out: %s", told)
 
 
 def _join(made: FilterSet, filters_per_index: int) -> None:

@@ -14,8 +14,10 @@ from pyspark.sql.types import ArrayType, CharType, LongType, StringType, StructF
 
 from palio.errors import CallerError, brief
 from palio.spark import counts, tasks
-from palio.spark.filters import FilterSet, prepare
+from palio.spark.advice import warn_of_missing
+from palio.spark.filters import FilterSet
 from palio.spark.pushdown import necessary_condition
+from palio.spark.temporary import opened
 from palio.spark.types import check_bodies, check_columns, check_kept, check_names, column, quoted
 
 Result = Literal["narrow", "wide", "counts"]
@@ -51,7 +53,8 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
     for the events that have such values; wide results have the reason beside the filters.
 
     Decimals with more than 15 digits, or beyond 2**53, are such values too, because different ones may be the same
-    float; ``round_decimals`` takes them for the nearest float. Works on streams as on tables.
+    float; ``round_decimals`` takes them for the nearest float. Works on streams as on tables. The logger
+    ``palio.spark`` also warns of filters that cannot be read, and of attributes that no column has.
     """
     if result not in get_args(Result):
         raise CallerError(f"result: {brief(result)} is none of {', '.join(get_args(Result))}")
@@ -61,8 +64,12 @@ def match(  # noqa: PLR0913 (each says a thing of its own)
 
 def delivered(found: DataFrame, result: Result) -> DataFrame:
     """The deliveries among results with problems, without the problems."""
-    is_delivery = sql.col("filters").isNotNull() if result == "wide" else sql.col("problem").isNull()
-    return found.where(is_delivery).drop("problem")
+    return found.where(is_delivery(result)).drop("problem")
+
+
+def is_delivery(result: Result) -> Column:
+    """Whether a row of results with problems is a delivery; a row of wide results may be one, and have problems too."""
+    return sql.col("filters").isNotNull() if result == "wide" else sql.col("problem").isNull()
 
 
 def match_with_clock(  # noqa: PLR0913 (as match)
@@ -122,17 +129,26 @@ class _Wanted(NamedTuple):
 
 
 def _match(events: DataFrame, filters: FilterSet | DataFrame, wanted: _Wanted) -> DataFrame:
-    key, result, bodies, problems, clock, beside, tells_case, round_decimals = wanted
+    key, result, tells_case = wanted.key, wanted.result, wanted.tells_case
     if not isinstance(events, DataFrame):
         raise CallerError(f"events: {brief(events)} is no DataFrame")
     check_names(events, tells_case=tells_case)
     keys = _check_key(events, key, result)
-    made = filters if isinstance(filters, FilterSet) else prepare(filters)
+    with opened(filters) as (made, results):
+        found = _planned(events, made, keys, wanted)
+        results.append(found)
+    return found
+
+
+def _planned(events: DataFrame, made: FilterSet, keys: list[str], wanted: _Wanted) -> DataFrame:
+    _, result, bodies, problems, clock, beside, _, round_decimals = wanted
     made.check_open()
     for name in beside:
         column(events, name, "beside")
     seen = events.select(*(quoted(name) for name in events.columns if name not in beside)) if beside else events
     attributes = _attributes(seen, made, bodies)
+    if bodies is None:
+        warn_of_missing(made, seen.columns)
     kept = {"narrow": keys, "wide": events.columns, "counts": []}[result]
     _check_free(events, kept, result, problems)
     if bodies is None and result != "wide" and clock is None:

@@ -6,9 +6,11 @@ events, for each pattern on its own, and a monitor goes through it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import partial, reduce
 from operator import and_
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +26,10 @@ from palio.spark.filters import FilterSet, arrow_type_of, check_table, prepare
 from palio.spark.matching import match, match_with_clock
 from palio.spark.parsing import Reading
 from palio.spark.sequences import follow_sorted, follow_stream, split_patterns
+from palio.spark.temporary import close_unused, closing_when_unused
 from palio.spark.types import column, quoted
 
+_LOG = logging.getLogger("palio.spark")
 ORDER = ("published", "origin", "sequence")
 """The columns of the total order, as SEMANTICS has it: time of publication, origin, number."""
 
@@ -62,6 +66,10 @@ def prepare_patterns(patterns: DataFrame, *, limits: Limits = READING_LIMITS) ->
         {"filter": numbers, "pattern": good["id"], "position": good["position"], "length": good["length"]}
     )
     rejected = split.filter(pc.invert(is_good)).select(["id", "text", "reason", "line", "column"])
+    if len(rejected):
+        first, others = rejected.slice(0, 1).to_pylist()[0], len(rejected) - 1
+        more = f"; {others:,} more cannot be read" if others else ""
+        _LOG.warning("patterns are left out: pattern %s: %s%s", brief(first["id"]), first["reason"], more)
     return PatternSet(filters, session.createDataFrame(elements), session.createDataFrame(rejected), id_type)
 
 
@@ -90,7 +98,28 @@ def match_patterns(  # noqa: PLR0913 (each says a thing of its own)
     that are *unreadable*, and how many that match a filter are *incomplete*: without a value in one of the columns.
     """
     names = _check_order(events, order, key)
-    made = patterns if isinstance(patterns, PatternSet) else prepare_patterns(patterns)
+    how = _How(names, bodies, delay, problems, round_decimals)
+    if isinstance(patterns, PatternSet):
+        return _sequences(events, patterns, how)
+    close_unused()
+    made = prepare_patterns(patterns)
+    with closing_when_unused(made.filters) as results:
+        results.append(_sequences(events, made, how))
+    return results[0]
+
+
+class _How(NamedTuple):
+    """The options of a search for sequences."""
+
+    names: list[str]
+    bodies: str | None
+    delay: str
+    problems: bool
+    round_decimals: bool
+
+
+def _sequences(events: DataFrame, made: PatternSet, how: _How) -> DataFrame:
+    names, bodies, delay, problems, round_decimals = how
     find = match_with_clock if events.isStreaming else match
     pairs = find(events, made.filters, key=names, bodies=bodies, problems=problems, round_decimals=round_decimals)
     found = _complete(pairs, names, problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -10,10 +11,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from palio.errors import CallerError, brief
 
+_LOG = logging.getLogger("palio.spark")
+_ANY_MASTER = "local[*]"
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
@@ -26,6 +30,8 @@ _SETTINGS = {
     ),
     "spark.log.structuredLogging.enabled": "false",
 }
+_NEEDED = {name: _SETTINGS[name] for name in ("spark.sql.session.timeZone", "spark.python.worker.reuse")}
+"""Results are others without the first, and matching is much slower without the second."""
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -36,7 +42,7 @@ _ENVIRONMENT = "environment"
 
 
 def session(
-    master: str = "local[*]",
+    master: str = _ANY_MASTER,
     *,
     app: str = "palio",
     settings: Mapping[str, str] | None = None,
@@ -44,11 +50,18 @@ def session(
 ) -> SparkSession:
     """The Spark session of this process; it is started if there is none.
 
+    A session that exists is used as it is. The logger ``palio.spark`` warns if its settings differ from those that
+    matching needs, or from those that are given here.
+
     ``settings`` are Spark's, and go before ours. On a cluster whose machines do not have Palio, ``packed`` names an
     archive of a Python environment that has it (``scripts/pack-environment`` makes one); executors unpack and use it.
     """
     if not isinstance(master, str) or not master:
         raise CallerError(f"master: {brief(master)} is no address of a Spark master, such as 'local[2]'")
+    existing = _existing()
+    if existing is not None:
+        _tell_differences(existing, master, {**_NEEDED, **(settings or {})}, packed)
+        return existing
     _check_java()
     is_local = re.match(r"local(\[|$)", master) is not None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -67,6 +80,29 @@ def session(
     for name, value in (chosen | dict(settings or {})).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _existing() -> SparkSession | None:
+    """The session of this process, if there is one; a builder without settings changes none."""
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None or context._jsc.sc().isStopped():
+        return None
+    return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+
+
+def _tell_differences(
+    existing: SparkSession, master: str, wanted: Mapping[str, str], packed: str | os.PathLike[str] | None
+) -> None:
+    found = {name: existing.conf.get(name, None) for name in wanted}
+    told = [f"{name} is {found[name]}, not {value}" for name, value in wanted.items() if found[name] != str(value)]
+    if master not in {_ANY_MASTER, existing.sparkContext.master}:
+        told.append(f"its master is {existing.sparkContext.master}, not {master}")
+    if packed is not None and existing.conf.get("spark.archives", None) != _packed_settings(packed)["spark.archives"]:
+        told.append(f"it does not use {os.fspath(packed)}")
+    if told:
+        _LOG.warning(
+            "there is a session already, which stays as it is: %s; stop it first to start another", "; ".join(told)
+        )
 
 
 def _check_java() -> None:

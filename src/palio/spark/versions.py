@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from datetime import UTC, datetime
-from pathlib import Path
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +12,9 @@ from pyspark.sql import functions as sql
 
 from palio.errors import CallerError, brief
 from palio.spark.filters import read_filters
-from palio.spark.places import DONE
+from palio.spark.places import DONE, Entry, entries, exists, find
+
+_BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class FilterSource(Protocol):
@@ -35,26 +36,26 @@ class FilterDirectory:
 
     def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
         self._session = session
-        self._path = Path(path)
-        if not self._path.is_dir():
-            raise CallerError(f"filters: there is no directory {brief(str(path))}")
+        self._path = os.fspath(path).rstrip("/")
+        found = find(session, self._path)
+        if found is None or not found.is_folder:
+            raise CallerError(f"filters: there is no directory {brief(self._path)}")
 
     def newest(self) -> str:
         """The name of the newest version that is complete."""
-        names = [entry.name for entry in self._path.iterdir() if self._is_complete(entry)]
+        names = [entry.name for entry in entries(self._session, self._path) if self._is_complete(entry)]
         if not names:
-            raise CallerError(f"filters: no version in {brief(str(self._path))}: no file, and no folder with {DONE}")
+            raise CallerError(f"filters: no version in {brief(self._path)}: no file, and no folder with {DONE}")
         return max(names, key=_version_order)
 
     def read(self, version: str) -> DataFrame:
         """The filters of a version."""
-        return read_filters(self._session, self._path / version)
+        return read_filters(self._session, f"{self._path}/{version}")
 
-    @staticmethod
-    def _is_complete(entry: Path) -> bool:
+    def _is_complete(self, entry: Entry) -> bool:
         if entry.name.startswith((".", "_")):
             return False
-        return entry.is_file() or (entry / DONE).exists()
+        return not entry.is_folder or exists(self._session, f"{self._path}/{entry.name}/{DONE}")
 
 
 class FilterFile:
@@ -62,16 +63,17 @@ class FilterFile:
 
     def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
         self._session = session
-        self._path = Path(path)
+        self._path = os.fspath(path)
         self.newest()
 
     def newest(self) -> str:
         """When the file was changed."""
-        try:
-            changed = self._path.stat().st_mtime
-        except OSError as error:
-            raise CallerError(f"filters: {brief(str(self._path))} cannot be read: {error.strerror}") from error
-        return datetime.fromtimestamp(changed, UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
+        found = find(self._session, self._path)
+        if found is None:
+            raise CallerError(f"filters: there is no file {brief(self._path)}")
+        if found.is_folder:  # some file systems do not know when
+            found = find(self._session, f"{self._path}/{DONE}") or found
+        return (_BEGIN + timedelta(milliseconds=found.modified)).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
 
     def read(self, version: str) -> DataFrame:  # noqa: ARG002 (there is no other)
         """The filters that are there now."""

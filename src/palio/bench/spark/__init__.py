@@ -11,6 +11,9 @@
   for next to no events: building the hash table of the filters, which Spark does for every query, corresponds to
   preparing a set of filters. That favours the join.
 
+- *folder-stream*: ``palio.spark.match_stream`` over an ``EventFolder`` of many small files, beside the same over
+  Spark's own stream of these files; see :mod:`palio.bench.spark.folders`.
+
 The workload *unions* is another thing: it compares ``palio.spark.match`` with itself, see
 :mod:`palio.bench.spark.unions`.
 

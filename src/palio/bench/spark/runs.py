@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from palio import spark
 from palio.bench.report import Figure, Report, machine
-from palio.bench.spark import unions
+from palio.bench.spark import folders, unions
 from palio.bench.spark.engines import ENGINES as _ENGINES
 from palio.bench.spark.engines import Case, Counts, Engine, Figures, OutOfReachError, Pace
 from palio.bench.spark.joins import JOINS
@@ -20,7 +20,7 @@ from palio.bench.spark.tables import EventFiles, write_filters
 from palio.bench.workloads import WORKLOADS
 from palio.errors import InternalError
 
-ENGINES = tuple(_ENGINES)
+ENGINES = (*_ENGINES, folders.ENGINE)
 WORKLOAD_NAMES = (*JOINS, "unions")
 SIZES = (10_000, 100_000, 1_000_000)
 """Numbers of filters that are measured unless others are asked for."""
@@ -41,6 +41,7 @@ _KEYS = (
     "of_process",
     "of_pass_through",
     "of_join",
+    "of_file_stream",
     "prepare_seconds",
     "parse_seconds",
     "build_seconds",
@@ -83,7 +84,10 @@ def run(  # noqa: PLR0913 - each is an option of the command line
                 for size in sizes:
                     progress(f"{name}, {size:,} filters: drawing")
                     case = _draw(session, files, size, pace)
-                    rows += _measure(case, engines, progress, notes)
+                    rows += _measure(case, [each for each in engines if each in _ENGINES], progress, notes)
+        if folders.ENGINE in engines:
+            progress("folders of small files")
+            rows += [dict.fromkeys(_KEYS) | row for row in folders.measure(session, Path(folder))]
     return Report("spark", rows, notes)
 
 
