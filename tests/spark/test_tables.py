@@ -75,15 +75,15 @@ def _padded_literals(patch: pytest.MonkeyPatch) -> None:
 
 
 def _collated_comparisons(patch: pytest.MonkeyPatch) -> None:
-    """Strings that Spark compares in another way than filters do are left to Spark."""
-    right = pushdown._is_exact
-    patch.setattr(
-        pushdown,
-        "_is_exact",
-        lambda literal, kind: (
-            (isinstance(literal, str) and isinstance(kind, spark_types.StringType)) or right(literal, kind)
-        ),
-    )
+    """Spark compares strings by the collation of the column, and not by code points as filters do."""
+    right = pushdown._comparison
+    order = {Operator.LT: Column.__lt__, Operator.LE: Column.__le__, Operator.GT: Column.__gt__}
+
+    def wrong(column: Column, operator: Operator, literal: Any, kind: spark_types.DataType) -> Column | None:
+        compare = order.get(operator) if isinstance(literal, str) else None
+        return right(column, operator, literal, kind) if compare is None else compare(column, sql.lit(literal))
+
+    patch.setattr(pushdown, "_comparison", wrong)
 
 
 def _absent_where_present(patch: pytest.MonkeyPatch) -> None:
