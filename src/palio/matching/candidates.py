@@ -419,7 +419,7 @@ class Index(Generic[N]):
 
     @property
     def effort(self) -> int:
-        """What all searches together have cost, in looks at one group, about; candidates are not counted."""
+        """The cost of all searches so far, in groups that were looked at, about; candidates are not counted."""
         return self._asked + self._directory.effort
 
     def add(self, entry: N) -> None:
@@ -510,7 +510,7 @@ class Among(Generic[N]):
 
     @property
     def effort(self) -> int:
-        """What all searches together have cost: see :attr:`Index.effort`."""
+        """The cost of all searches so far: see :attr:`Index.effort`."""
         return self._index.effort
 
     @property

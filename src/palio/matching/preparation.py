@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Candidates(NamedTuple, Generic[T]):
-    """What an index has found for an element."""
+    """The candidates that an index has found for an element."""
 
     wide: list[T]
     """All that may cover it, and others."""

@@ -57,7 +57,7 @@ class Telling:
         self._noted: dict[tuple[str, Standing], None] = {}
         """What has begun or ended to wait since records were asked for."""
         self._recorded: dict[tuple[str, Standing], None] = {}
-        """What waits according to the records."""
+        """The changes that wait, according to the records."""
         self._pacing = Pacing(settings.in_flight)
         self.deadline: int | None = None
         """When what waits has to be told; ``None`` if it waits for neighbours alone."""
@@ -166,7 +166,7 @@ class Telling:
         return self._lanes.groups(peer)
 
     def _untold(self, peer: str) -> dict[Standing, bool]:
-        """What a neighbour has to be told, or has to be told no longer."""
+        """The changes that a neighbour was not told yet: true for what has begun, false for what has ended."""
         changes = self._waiting.get(peer)
         return {} if changes is None else changes.whole()
 
