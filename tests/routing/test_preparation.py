@@ -8,8 +8,10 @@ from random import Random
 import pytest
 
 from palio import Advertisement, Filter
+from palio.matching import preparation as preparation_module
 from palio.matching.preparation import Family, Preparation
 from palio.matching.sharing import SharedOrder
+from palio.node.preparing import Job
 from palio.routing.antichain import Antichain
 from palio.routing.architectures import ARCHITECTURES
 from palio.routing.messages import Advertise, Subscribe, Unadvertise, Unsubscribe
@@ -65,7 +67,8 @@ class Twins:
         elif party in self.under_way:
             self.go_on(party)
         else:
-            self.under_way[party] = self.begin(party)
+            preparation, steps, change = self.begin(party)
+            self.under_way[party] = preparation, Job.begin(preparation, steps).steps, change
         self.told.hear(self.prepared)
         self.told_plainly.hear(self.plain)
 
@@ -127,7 +130,11 @@ def replace(router: Router, party: str, wanted: Filter, instead: list[Filter]) -
 
 @pytest.mark.parametrize("architecture", TREES)
 @pytest.mark.parametrize("seed", range(25))
-def test_what_is_prepared_leaves_the_tables_that_it_would_leave_unprepared(architecture: str, seed: int) -> None:
+def test_what_is_prepared_leaves_the_tables_that_it_would_leave_unprepared(
+    architecture: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some preparations catch up with everything that has come meanwhile, others leave all of it to the change."""
+    monkeypatch.setattr(preparation_module, "_MOST_AT_ONCE", (0, 4, 2_048)[seed % 3])
     twins = Twins(architecture, seed)
     for _ in range(120):
         twins.operate()
@@ -149,6 +156,13 @@ def find_fault(architecture: str = "as") -> bool:
 
 def test_the_histories_notice_a_preparation_that_forgets_what_has_come_since(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Family, "news", lambda _: {})
+    assert find_fault()
+
+
+def test_the_histories_notice_a_preparation_that_catches_up_without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparation_module, "_MOST_AT_ONCE", 0)
+    assert not find_fault()
+    monkeypatch.setattr(Preparation, "_relate", lambda *_: iter(()))
     assert find_fault()
 
 
@@ -209,6 +223,25 @@ def test_a_change_that_was_prepared_compares_next_to_nothing(monkeypatch: pytest
     assert [len(maximal([*router.subscriptions])), len(router.told_to("rome"))] == [60, 0]
     router.control()
     assert len(router.told_to("rome")) == 60
+
+
+def test_a_change_that_was_prepared_beside_large_ones_compares_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else it would compare all its filters with all that have come since, in one piece."""
+    router = connected("as")
+    mine, others = hostile(100, seed=4), hostile(200, seed=5)
+    preparation = router.preparations.open()
+    exhaust(router.prepare_filters(preparation, "adam", mine))
+    for number, each in enumerate(others):
+        router.subscribe(f"party {number}", each)
+    costs = list(preparation.catch_up())
+    assert len(costs) > len(others) / 2
+    assert max(costs) < 200
+    counted = comparisons(monkeypatch)
+    with router.prepared(preparation):
+        for each in mine:
+            router.subscribe("adam", each)
+    assert counted[0] <= 2 * 2_048
+    assert len(router.subscriptions) == len(maximal([*router.subscriptions])) == 300
 
 
 def test_a_preparation_that_is_given_up_leaves_nothing() -> None:

@@ -49,6 +49,8 @@ _SMALL = 4
 """Constraints that are compared at the price of one step."""
 _ENUMERATED = 16
 """Candidates that an index finds at the price of one step."""
+_MOST_AT_ONCE = 2_048
+"""A change makes at most so many comparisons with what has come since it was prepared."""
 
 
 def cost_of(element: Element) -> int:
@@ -95,6 +97,25 @@ class Family(Generic[T]):
             self._seen = len(log)
         return self._news
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the change would take long, because it compares each member with all that has come since."""
+        return len(self.news()) * len(self.members) > _MOST_AT_ONCE
+
+    def take_news(self) -> T:
+        """Take out one of the items that have come since: it is compared now."""
+        return self._news.popitem()[0]
+
+
+class Indexed(NamedTuple, Generic[T]):
+    """A family whose members are in an index."""
+
+    order: object
+    family: Family[T]
+    element_of: Callable[[T], Any]
+    around: Callable[[T], Candidates[T]]
+    """Searches the members for those that may cover an item, and those that it may cover."""
+
 
 class Relatives(Generic[T]):
     """What was found for one element."""
@@ -126,7 +147,7 @@ class Relatives(Generic[T]):
 class Preparation:
     """All comparisons that are made ahead of one operation, in whatever orders it will change."""
 
-    __slots__ = ("_items", "_logs", "_relatives", "answers", "findings")
+    __slots__ = ("_indexed", "_items", "_logs", "_relatives", "answers", "findings")
 
     def __init__(self) -> None:
         self.answers: dict[Hashable, bool] = {}
@@ -135,6 +156,7 @@ class Preparation:
         """
         self.findings: dict[Hashable, Any] = {}
         """The results of other searches. Whoever uses one checks that it still holds."""
+        self._indexed: list[Indexed[Any]] = []
         self._items: dict[tuple[object, Element], object] = {}
         """By order: what will stand for an element there."""
         self._logs: dict[object, list[object]] = {}
@@ -151,6 +173,37 @@ class Preparation:
         """Elements that will come into an order together."""
         log: list[T] = self._logs.setdefault(order, [])  # type: ignore[assignment]  # an order has one class of items
         return Family(dict.fromkeys(members), log)
+
+    def note_index(self, indexed: Indexed[Any]) -> None:
+        """The members of a family are in an index: so they can :meth:`catch_up`."""
+        self._indexed.append(indexed)
+
+    def catch_up(self) -> Steps:
+        """Compare what has come into the orders since the comparisons began, until the change will not take long.
+
+        All other comparisons have been made. The change itself would compare each member with all that has come, which
+        takes long if other changes were large; the index finds those that have to be compared.
+        """
+        while stale := [each for each in self._indexed if each.family.is_stale]:
+            for indexed in stale:
+                yield from self._relate(indexed, indexed.family.take_news())
+
+    def _relate(self, indexed: Indexed[T], item: T) -> Steps:
+        """Compare an item with the members of a family."""
+        element = indexed.element_of(item)
+        wide, narrow, effort = indexed.around(item)
+        yield 1 + effort + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
+        for member in wide:
+            its = indexed.element_of(member)
+            if its.covers(element):
+                self._relatives[indexed.order, its].covered[item] = None
+            yield cost_of(its)
+        cost = cost_of(element)
+        for member in narrow:
+            its = indexed.element_of(member)
+            if element.covers(its):
+                self._relatives[indexed.order, its].covering[item] = None
+            yield cost
 
     def compare(
         self,

@@ -16,7 +16,16 @@ from functools import partial
 from typing import Final, Generic
 
 from palio.matching.candidates import Among, E, Entry, Index
-from palio.matching.preparation import ENTERING, Candidates, Preparation, Preparations, Relatives, Steps, cost_of
+from palio.matching.preparation import (
+    ENTERING,
+    Candidates,
+    Indexed,
+    Preparation,
+    Preparations,
+    Relatives,
+    Steps,
+    cost_of,
+)
 from palio.model.advertisement import Advertisement
 from palio.model.filter import Filter
 
@@ -46,6 +55,15 @@ class Node(Entry[E]):
         self.below: dict[Node[E], None] = {}
         self.known: int = NOBODY
         """For the owner of the order: for which readers the element was free when that was last of interest."""
+
+
+def _members_around(members: list[Node[E]], among: Among[Node[E]], node: Node[E]) -> Candidates[Node[E]]:
+    """The members of a family that may cover a node, and those that it may cover."""
+    if node.is_never:
+        return Candidates(members, [])  # the index does not know such nodes
+    before = among.effort
+    wide, narrow = list(among.may_cover(node)), list(among.may_be_covered(node))
+    return Candidates(wide, narrow, among.effort - before)
 
 
 def _element_of(node: Node[E]) -> E:
@@ -208,6 +226,7 @@ class SharedOrder(Generic[E]):
         nodes = [node for node in nodes if not node.is_never]
         family = preparation.family(self, nodes)
         among: Among[Node[E]] = Among(self._kind)
+        preparation.note_index(Indexed(self, family, _element_of, partial(_members_around, nodes, among)))
         for node in nodes:
             among.add(node)
             yield ENTERING * cost_of(node.element)

@@ -153,7 +153,7 @@ class Arrivals:
         job, queue.job = queue.job, None
         if job is None:
             preparation = preparations.open()
-            job = Job(preparation, self._steps(preparation, peer, queue.messages[0]))
+            job = Job.begin(preparation, self._steps(preparation, peer, queue.messages[0]))
         try:
             # all requests of parties count as one: notifications wait behind this message, and none behind them
             others = len(self._queues) - 1 + bool(self._node.preparing)

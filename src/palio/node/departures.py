@@ -58,7 +58,7 @@ class Departures:
             job, self._job = self._job, None
             if job is None:
                 preparation = router.preparations.open()
-                job = Job(preparation, router.prepare_hearing(preparation, DEPARTED, ended(standing)))
+                job = Job.begin(preparation, router.prepare_hearing(preparation, DEPARTED, ended(standing)))
             others = len(self._node.arrivals) + len(self._node.preparing) + self._node.outlooks.is_behind
             if not self._allowance.work(("departures",), job.steps, others):
                 self._job = job

@@ -7,6 +7,7 @@ behind it. So whoever asks for much waits for it, and all others are served mean
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from palio.matching.preparation import Preparation, Steps
@@ -27,6 +28,11 @@ class Job(NamedTuple):
 
     preparation: Preparation
     steps: Steps
+
+    @classmethod
+    def begin(cls, preparation: Preparation, steps: Steps) -> Job:
+        """Make these comparisons, and then those with what has come meanwhile."""
+        return cls(preparation, chain(steps, preparation.catch_up()))
 
 
 class Allowance:
@@ -95,7 +101,7 @@ class Preparing:
         job = self._jobs.pop(key, None)
         if job is None:
             preparation = self._router.preparations.open()
-            job = Job(preparation, self._requests.prepare(preparation, request.party, request.operation))
+            job = Job.begin(preparation, self._requests.prepare(preparation, request.party, request.operation))
         try:
             is_done = self._allowance.work((_asker(request),), job.steps, len(self._jobs) + others)
         except Exception:
