@@ -239,8 +239,10 @@ class Preparation:
 
     def item(self, order: object, element: E, make: Callable[[E], T]) -> T:
         """What will stand for an element in an order."""
-        found: T = self._items.setdefault((order, element), make(element))  # type: ignore[assignment]
-        return found
+        found = self._items.get((order, element))
+        if found is None:
+            found = self._items[order, element] = make(element)
+        return found  # type: ignore[return-value]  # an order has one class of items
 
     def relatives(self, order: object, element: Element) -> Relatives[T] | None:
         """What was found for an element, if all comparisons were made."""

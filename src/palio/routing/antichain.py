@@ -88,7 +88,12 @@ class Antichain(Generic[E]):
 
     def _asked(self, element: E) -> Entry[E] | None:
         """How to ask the index, if it is of use; it knows nothing of elements that nothing can match."""
-        return Entry(element, self._owner) if self._is_indexed and not is_never(element) else None
+        if not self._is_indexed or is_never(element):
+            return None
+        return self._preparations.item(self._key, element, self._entry)
+
+    def _entry(self, element: E) -> Entry[E]:
+        return Entry(element, self._owner)
 
     # -- ahead of changes ----------------------------------------------------------------------------------------------
 
@@ -100,11 +105,11 @@ class Antichain(Generic[E]):
             among = Among(Filter if isinstance(begins[0], Filter) else Advertisement)
             for begun in begins:
                 if not is_never(begun):
-                    among.add(Entry(begun, self._owner))
+                    among.add(preparation.item(self._key, begun, self._entry))
                     yield ENTERING * cost_of(begun)
         for elements in (ends, begins):
             for element in elements:
-                around: Callable[[], Candidates[E]] = partial(self._around, element, begins, among)
+                around: Callable[[], Candidates[E]] = partial(self._around, preparation, element, begins, among)
                 yield from preparation.compare(self._key, element, family, _itself, around)
 
     def foresee(self, preparation: Preparation, begins: Sequence[E], ends: Sequence[E] = ()) -> tuple[list[E], list[E]]:
@@ -123,14 +128,16 @@ class Antichain(Generic[E]):
         assert found is not None
         return found
 
-    def _around(self, element: E, begins: Sequence[E], among: Among[Entry[E]] | None) -> Candidates[E]:
+    def _around(
+        self, preparation: Preparation, element: E, begins: Sequence[E], among: Among[Entry[E]] | None
+    ) -> Candidates[E]:
         """What may cover an element, and what it may cover, of what is held and of what will be."""
         before = self._index.effort + (0 if among is None else among.effort)
         wide: list[E] = []
         narrow: list[E] = []
         asked: Entry[E] | None = None
         if (self._is_indexed or among is not None) and not is_never(element):
-            asked = Entry(element, self._owner)
+            asked = preparation.item(self._key, element, self._entry)
         if asked is not None and self._is_indexed:
             wide += [each.element for each in self._index.may_cover(asked)]
             narrow += [each.element for each in self._index.may_be_covered(asked)]

@@ -283,4 +283,4 @@ def _collect_rarely() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
+    gc.set_threshold(50_000, 5, 1_000)
