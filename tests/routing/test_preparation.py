@@ -244,6 +244,52 @@ def test_a_change_that_was_prepared_beside_large_ones_compares_little(monkeypatc
     assert len(router.subscriptions) == len(maximal([*router.subscriptions])) == 300
 
 
+def test_a_filter_that_another_party_has_given_up_meanwhile_is_prepared_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As long as the other party holds it, no comparison is needed."""
+    router = connected("as")
+    wanted, others = hostile(60, seed=6), hostile(100, seed=7)
+    for each in others:
+        router.subscribe("zoe", each)
+    for each in wanted:
+        router.subscribe("eva", each)
+    preparation = router.preparations.open()
+    changes = router.prepare_filters(preparation, "adam", wanted)
+    exhaust(changes)
+    counted = comparisons(monkeypatch)
+    steps = Job.begin(preparation, changes).steps
+    for each in wanted:
+        router.unsubscribe("eva", each)
+    router.control()
+    exhaust(steps)
+    counted[0] = 0
+    with router.prepared(preparation):
+        for each in wanted:
+            router.subscribe("adam", each)
+    assert counted[0] <= 4, "the comparisons were made before"
+    assert len(router.subscriptions) == 160
+
+
+def test_the_same_filters_once_more_in_their_own_place_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that says all that it wants again, with the request that replaces subscriptions."""
+    router = connected("as")
+    for each in hostile(100, seed=7):
+        router.subscribe("zoe", each)
+    wanted, everything = hostile(60, seed=6), Filter()
+    for each in wanted:
+        router.subscribe("adam", each)
+    router.control()
+    preparation = router.preparations.open()
+    exhaust(Job.begin(preparation, router.prepare_filters(preparation, "adam", wanted, [everything])).steps)
+    counted = comparisons(monkeypatch)
+    with router.prepared(preparation):
+        replace(router, "adam", everything, wanted)
+    assert counted[0] <= 4, "the comparisons were made before"
+    assert not router.control()
+    assert len(router.subscriptions) == len(router.told_to("rome")) == 160
+
+
 def test_a_preparation_that_is_given_up_leaves_nothing() -> None:
     router = connected("as")
     preparation = router.preparations.open()

@@ -147,7 +147,7 @@ class Relatives(Generic[T]):
 class Preparation:
     """All comparisons that are made ahead of one operation, in whatever orders it will change."""
 
-    __slots__ = ("_indexed", "_items", "_logs", "_relatives", "answers", "findings")
+    __slots__ = ("_checks", "_indexed", "_items", "_logs", "_relatives", "answers", "findings")
 
     def __init__(self) -> None:
         self.answers: dict[Hashable, bool] = {}
@@ -157,6 +157,7 @@ class Preparation:
         self.findings: dict[Hashable, Any] = {}
         """The results of other searches. Whoever uses one checks that it still holds."""
         self._indexed: list[Indexed[Any]] = []
+        self._checks: list[Callable[[], Steps]] = []
         self._items: dict[tuple[object, Element], object] = {}
         """By order: what will stand for an element there."""
         self._logs: dict[object, list[object]] = {}
@@ -178,15 +179,27 @@ class Preparation:
         """The members of a family are in an index: so they can :meth:`catch_up`."""
         self._indexed.append(indexed)
 
+    def check_again(self, check: Callable[[], Steps]) -> None:
+        """Make further comparisons before the change, if they are needed by then; ``check`` finds that out."""
+        self._checks.append(check)
+
     def catch_up(self) -> Steps:
         """Compare what has come into the orders since the comparisons began, until the change will not take long.
 
         All other comparisons have been made. The change itself would compare each member with all that has come, which
         takes long if other changes were large; the index finds those that have to be compared.
         """
-        while stale := [each for each in self._indexed if each.family.is_stale]:
-            for indexed in stale:
-                yield from self._relate(indexed, indexed.family.take_news())
+        is_ready = False
+        while not is_ready:
+            is_ready = True
+            for check in self._checks:
+                for cost in check():
+                    is_ready = False
+                    yield cost
+            while stale := [each for each in self._indexed if each.family.is_stale]:
+                is_ready = False
+                for indexed in stale:
+                    yield from self._relate(indexed, indexed.family.take_news())
 
     def _relate(self, indexed: Indexed[T], item: T) -> Steps:
         """Compare an item with the members of a family."""

@@ -11,7 +11,7 @@ endlessly many leading ones of a negative number, and sees everything: so a new 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Generic
 
@@ -207,10 +207,16 @@ class SharedOrder(Generic[E]):
 
     # -- ahead of changes ----------------------------------------------------------------------------------------------
 
-    def prepare_placing(self, preparation: Preparation, elements: Iterable[E]) -> Steps:
-        """Compare elements that will be placed together with all others, and with each other."""
-        make: Callable[[E], Node[E]] = Node
-        yield from self._prepare(preparation, [preparation.item(self, element, make) for element in elements])
+    def prepare_placing(self, preparation: Preparation, elements: Iterable[E], known: Mapping[E, Node[E]]) -> Steps:
+        """Compare elements that will be placed together with all others, and with each other.
+
+        ``known`` has the nodes of those that are placed already: they leave their places before.
+        """
+
+        def node(element: E) -> Node[E]:
+            return known.get(element) or Node(element)
+
+        yield from self._prepare(preparation, [preparation.item(self, element, node) for element in elements])
 
     def prepare_removal(self, preparation: Preparation, node: Node[E]) -> Steps:
         """Compare the elements that hang below one with all others, and with each other: it will be removed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from itertools import count
 from typing import Generic, NamedTuple
 
@@ -42,6 +43,16 @@ class Update(NamedTuple, Generic[E]):
     peer: str
     begun: tuple[E, ...]
     ended: tuple[E, ...]
+
+
+class _Later(NamedTuple, Generic[E]):
+    """Elements that a party will begin to hold, and that it will hold no longer, as far as they are not prepared."""
+
+    begins: dict[E, None]
+    ends: dict[E, None]
+
+    def __bool__(self) -> bool:
+        return bool(self.begins) or bool(self.ends)
 
 
 class _Row(Holders):
@@ -217,11 +228,28 @@ class Table(Generic[E]):
             return
         for element in begins:
             yield from self._prepare_row(preparation, element)
-        yield from order.prepare_placing(preparation, [each for each in begins if self._will_be_placed(each)])
-        for element in ends:
-            row = self._rows.get(element)
-            if row is not None and party in row.parties and len(row.parties) == 1 and len(row.peers) < 2:
-                yield from order.prepare_removal(preparation, self._nodes[element])
+        later = _Later(dict.fromkeys(begins), dict.fromkeys(ends))
+        yield from self._prepare_some(preparation, order, party, later)
+        if later:
+            preparation.check_again(partial(self._prepare_some, preparation, order, party, later))
+
+    def _prepare_some(self, preparation: Preparation, order: SharedOrder[E], party: str, later: _Later[E]) -> Steps:
+        """Prepare what would need comparisons if the change were made now; others may still need some later.
+
+        An element that another party holds has its place already, until that party holds it no longer.
+        """
+        begins = [each for each in later.begins if self._will_be_placed(each, party)]
+        ends = [each for each in later.ends if self._will_be_removed(each, party)]
+        for each in begins:
+            del later.begins[each]
+        for each in ends:
+            del later.ends[each]
+        if begins:
+            yield from order.prepare_placing(preparation, begins, self._nodes)
+        for each in ends:
+            node = self._nodes.get(each)
+            if node is not None:
+                yield from order.prepare_removal(preparation, node)
 
     def prepare_peer(self, preparation: Preparation, peer: str, element: E, *, begins: bool) -> Steps:
         """The same for one element that a neighbour begins to hold, or holds no longer.
@@ -235,7 +263,7 @@ class Table(Generic[E]):
         if begins:
             yield from self._prepare_row(preparation, element)
             if row is None or row.only_peer() is not None:
-                yield from order.prepare_placing(preparation, [element])
+                yield from order.prepare_placing(preparation, [element], self._nodes)
         elif self._may_rise(element, peer):
             yield from order.prepare_removal(preparation, self._nodes[element])
 
@@ -271,9 +299,14 @@ class Table(Generic[E]):
         yield 1 + len(self._rows) // _ROWS
         yield from order.prepare_change(preparation, shown, hidden)
 
-    def _will_be_placed(self, element: E) -> bool:
+    def _will_be_placed(self, element: E, party: str) -> bool:
+        """Whether no other party holds it. The party itself gives it up before it begins to hold it again."""
         row = self._rows.get(element)
-        return row is None or not row.parties
+        return row is None or row.parties.keys() <= {party}
+
+    def _will_be_removed(self, element: E, party: str) -> bool:
+        row = self._rows.get(element)
+        return row is not None and party in row.parties and len(row.parties) == 1 and len(row.peers) < 2
 
     # -- holders -------------------------------------------------------------------------------------------------------
 
