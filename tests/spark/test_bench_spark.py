@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from palio import spark
 from palio.bench import spark as benchmark
 from palio.bench.report import Report
-from palio.bench.spark import engines, runs, unions, workers
+from palio.bench.spark import engines, folders, runs, unions, workers
 from palio.bench.spark.joins import JOINS
 from palio.bench.spark.tables import EventFiles
 from palio.bench.workloads import WORKLOADS, record_batch
@@ -260,6 +260,8 @@ def invoke(*arguments: str) -> Result:
 
 def test_the_command_prints_json(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "QUICK", TINY)
+    monkeypatch.setattr(folders, "FILES", 6)
+    monkeypatch.setattr(folders, "_ROUNDS", 1)
     result = invoke("--quick", "--workload", "W1", "--filters", "400", "--json")
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
@@ -268,6 +270,13 @@ def test_the_command_prints_json(session: SparkSession, monkeypatch: pytest.Monk
     rows = {row["engine"]: row for row in report["results"]}
     assert tuple(rows) == benchmark.ENGINES
     assert all(row["events_per_second"] > 0 and row["reason"] is None for row in rows.values())
+    assert [row["workload"] for row in report["results"] if row["engine"] == "folder-stream"] == [
+        "6 parquet files",
+        "6 json files",
+        "6 csv files",
+    ]
+    assert all(row["of_file_stream"] > 0 for row in report["results"] if row["engine"] == "folder-stream")
+    del rows["folder-stream"]
     assert {row["filters"] for row in rows.values()} == {400}
     assert {name: row["cores"] for name, row in rows.items()} == dict.fromkeys(rows, 2) | {"palio-process": 1}
     mine = rows["palio-spark"]

@@ -93,7 +93,14 @@ def test_streams(session: SparkSession, elsewhere: str, tmp_path: Path) -> None:
         pq.write_table(pa.table({"k": [number], "x": [number]}), tmp_path / "events" / f"{number} %20.parquet")
     places_of = {name: f"{elsewhere}/{name}" for name in ("events", "filters", "out")}
     job = Job(
-        format="parquet", may_replace=False, result="narrow", keys=["k"], bodies=None, fail_fast=False, **places_of
+        format="parquet",
+        may_replace=False,
+        result="narrow",
+        keys=["k"],
+        bodies=None,
+        round_decimals=False,
+        fail_fast=False,
+        **places_of,
     )
     first = run_stream(session, job, f"{elsewhere}/checkpoint", None, lambda _: None)
     assert (first.files, first.events, first.deliveries, first.version) == (5, 5, 4, "1.txt")

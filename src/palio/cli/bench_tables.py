@@ -56,9 +56,10 @@ MATCH_TABLES = [
 ]
 """What fits side by side into a terminal of usual width; JSON has everything together."""
 SPARK_TABLES = [
-    (*_SUBJECT, "events_per_second", "events", "of_process", "of_pass_through", "of_join", "of_file_stream"),
+    (*_SUBJECT, "events_per_second", "events", "of_process", "of_pass_through", "of_join"),
     (*_SUBJECT, "cores", "prepare_seconds", "parse_seconds", "build_seconds", "ship_seconds", "read_seconds"),
     (*_SUBJECT, "open_milliseconds", "index_bytes", "worker_peak_bytes", "worker_anonymous_bytes"),
+    (*_SUBJECT, "of_file_stream"),
     ("workload", "filters", "set", "result", "seconds", "times_plain"),
 ]
 LAB_TABLES = [

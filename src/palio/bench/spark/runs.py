@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913 - each is an option of the command line
                     progress(f"{name}, {size:,} filters: drawing")
                     case = _draw(session, files, size, pace)
                     rows += _measure(case, [each for each in engines if each in _ENGINES], progress, notes)
-        if folders.ENGINE in engines:
+        if folders.ENGINE in engines and any(name in JOINS for name in workloads):
             progress("folders of small files")
             rows += [dict.fromkeys(_KEYS) | row for row in folders.measure(session, Path(folder))]
     return Report("spark", rows, notes)
