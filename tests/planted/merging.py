@@ -204,25 +204,6 @@ def _undone_and_told_all_the_same(right: _Right) -> _Right:
     return note
 
 
-@BUGS.plant(_Changes, "take", TREES)
-def _rounds_end_before_they_begin(right: _Right) -> _Right:
-    """Of changes that a neighbour cannot take together, those that are over go first."""
-
-    def take(changes: _Changes, room: int | None) -> dict[Any, bool]:
-        if room is None or not room:
-            return right(changes, room)  # type: ignore[no-any-return]
-        if not changes._begins and not changes._ends:
-            changes._begins = {each: None for each, is_begun in reversed(changes._next.items()) if is_begun}
-            changes._ends = {each: None for each, is_begun in reversed(changes._next.items()) if not is_begun}
-            changes._next = {}
-        over: dict[Any, bool] = {}
-        while changes._ends and len(over) < room:
-            over[changes._ends.popitem()[0]] = False
-        return over or right(changes, room)
-
-    return take
-
-
 @BUGS.plant(Telling, "forget", TREES, ("links", "crashes"))
 def _merged_outlives_the_link(_right: _Right) -> _Right:
     """What a neighbour was told as one counts as told when the link to it has ended and begun again."""

@@ -15,6 +15,7 @@ from palio.routing.architectures import AdvertisementForwarding, Flooding, Hiera
 from palio.routing.messages import Advertise, Control, Publish, Subscribe, Unadvertise, Unsubscribe
 from palio.routing.router import Role, Route, Router
 from palio.routing.table import Holders, Table, Update
+from palio.routing.telling import _Changes
 from tests.planted.bugs import TREES, Bugs
 
 BUGS = Bugs()
@@ -22,6 +23,25 @@ _Right = Callable[..., Any]
 _Told = list[tuple[str, list[Control]]]
 
 # -- what neighbours are told ------------------------------------------------------------------------------------------
+
+
+@BUGS.plant(_Changes, "take", TREES)
+def _rounds_end_before_they_begin(right: _Right) -> _Right:
+    """Of changes that a neighbour cannot take together, those that are over go first."""
+
+    def take(changes: _Changes, room: int | None) -> dict[Any, bool]:
+        if room is None or not room:
+            return right(changes, room)  # type: ignore[no-any-return]
+        if not changes._begins and not changes._ends:
+            changes._begins = {each: None for each, is_begun in reversed(changes._next.items()) if is_begun}
+            changes._ends = {each: None for each, is_begun in reversed(changes._next.items()) if not is_begun}
+            changes._next = {}
+        over: dict[Any, bool] = {}
+        while changes._ends and len(over) < room:
+            over[changes._ends.popitem()[0]] = False
+        return over or right(changes, room)
+
+    return take
 
 
 @BUGS.plant(SharedOrder, "remove", TREES)

@@ -70,7 +70,8 @@ class _Neighbour:
     """What a neighbour of a server hears and holds."""
 
     def __init__(self, mode: _Mode) -> None:
-        self._telling, self._compression = Telling(TellingSettings(mode.merging)), Compression(mode.compression)
+        settings = TellingSettings(mode.merging, in_flight=1 << 30)  # nothing is acknowledged here
+        self._telling, self._compression = Telling(settings), Compression(mode.compression)
         self.held: dict[Filter, None] = {}
         self.messages = 0
 

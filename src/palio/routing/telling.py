@@ -112,11 +112,12 @@ class Telling:
             self._noted[peer, standing] = None
 
     def _flush(self, *, pressing: bool) -> Said:
-        """Tell all that waits, or as much of it as the neighbours can take."""
+        """Tell all that waits, or as much of it as the neighbours can take. What is merged is told together."""
         self.deadline = None
         said = []
+        is_whole = pressing or not self._lanes.is_idle
         for peer, changes in list(self._waiting.items()):
-            part = changes.take(None if pressing else self._pacing.room(peer))
+            part = changes.take(None if is_whole else self._pacing.room(peer))
             if not changes:
                 del self._waiting[peer]
             if self._is_kept:
