@@ -24,7 +24,7 @@ class Continuation(NamedTuple):
     row: int
     """The row that comes next."""
     rest: _core.Column
-    """What was found for it already, if the limit was reached within the row: no row is matched twice."""
+    """The filters found for this row before, if the limit was reached within it: no row is matched twice."""
     taken: int
     """How much of that was handed out."""
     owner: int

@@ -112,7 +112,7 @@ class Telling:
             self._noted[peer, standing] = None
 
     def _flush(self, *, pressing: bool) -> Said:
-        """Tell all that waits, or as much of it as the neighbours can take. What is merged is told together."""
+        """Tell all changes that wait, or as many as the neighbours can take. Merged changes are told together."""
         self.deadline = None
         said = []
         is_whole = pressing or not self._lanes.is_idle
@@ -228,7 +228,7 @@ _ABSENT = object()
 
 
 class _Changes:
-    """What one neighbour has to be told, and what it has to be told no longer.
+    """The changes that one neighbour was not told yet.
 
     The neighbour has all that it knew before a round until it has all that is new in it. So nothing that was new when a
     round began is left out, even if it has ended since; that is for the next round. Else what has begun in its place
@@ -242,7 +242,7 @@ class _Changes:
         self._ends: dict[Standing, None] = {}
         """The rest of the round, the earliest change last: so it is taken out without a search."""
         self._next: dict[Standing, bool] = {}
-        """What has begun, or ended, since the round began."""
+        """The changes since the round began: true for an element that begins, false for one that ends."""
 
     def __bool__(self) -> bool:
         return bool(self._begins or self._ends or self._next)

@@ -114,7 +114,7 @@ class FileSchemas:
 
 
 def reason(error: Exception) -> str:
-    """What an error of Spark says, in a line."""
+    """The message of an error of Spark, in one line."""
     text = str(error.java_exception.getMessage() if isinstance(error, Py4JJavaError) else error)
     return text.strip().partition("\n")[0]
 

@@ -1,4 +1,4 @@
-"""What unions cost: the same filters with and without them, in turn, so that whatever else runs is the same for all.
+"""The cost of unions: the same filters with and without them, in turn, so that other work slows all of them alike.
 
 All filters are of the kind ``x >= n``, and an event matches about one in a hundred: handing out pairs, and not finding
 them, is most of the work, and leaving out what a union has twice would show.
