@@ -208,6 +208,33 @@ def test_what_falls_out_is_told(tmp_path: Path) -> None:
     run(story())
 
 
+def test_a_new_program_hears_what_fell_out_since_the_party_acknowledged(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with stored(tmp_path) as server, client_of(server) as adam:
+            async with durable(server, Durable(count=3)) as eva, eva.subscribe("n any") as events:
+                await adam.publish(n=0)
+                (first,) = await taken(events, 1)
+                await first.ack(wait=True)
+            await asyncio.gather(*(adam.publish(n=n) for n in range(1, 9)))
+            gaps: list[Gap] = []
+            for told in (1, 2):
+                async with durable(server, Durable(count=3, on_gap=gaps.append)) as eva:
+                    assert len(gaps) == told, "it is repeated until something later is acknowledged"
+                    assert eva.missed == 5
+            async with durable(server, Durable(count=3, on_gap=gaps.append)) as eva, eva.subscribe("n any") as events:
+                got = await taken(events, 3)
+                assert {(gap.after, gap.before, gap.reason) for gap in gaps} == {
+                    (first.cursor, got[0].cursor, "dropped")
+                }
+                assert [each.number for each in got] == [6, 7, 8]
+                await got[0].ack(wait=True)
+            async with durable(server, Durable(count=3, on_gap=gaps.append)) as eva:
+                assert len(gaps) == 3, "the three connections before this one"
+                assert not eva.missed
+
+    run(story())
+
+
 def test_dead_letters(tmp_path: Path) -> None:
     async def story() -> None:
         async with (

@@ -250,6 +250,18 @@ def _no_bounds(_right: _Right) -> _Right:
     return lambda _logs, _log: None
 
 
+@BUGS.plant(PartyLog, "drop", _ALL)
+def _dropped_counts_as_acknowledged(right: _Right) -> _Right:
+    """Deliveries that fell out count as acknowledged, so that a program without a cursor does not hear of them."""
+
+    def drop(log: PartyLog, end: int) -> int:
+        count: int = right(log, end)
+        log.heard = max(log.heard, log.done)
+        return count
+
+    return drop
+
+
 @BUGS.plant(PartyLog, "bound", _ALL)
 def _one_too_many_dropped(right: _Right) -> _Right:
     """One delivery more falls out than has to."""

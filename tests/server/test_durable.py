@@ -11,7 +11,19 @@ import pytest
 
 from palio import Notification
 from palio.codec import control, frames
-from palio.codec.control import VERSION, Answer, Durable, Hello, Letters, Position, Query, Reject, Replay, Result
+from palio.codec.control import (
+    VERSION,
+    Answer,
+    Durable,
+    Hello,
+    Letters,
+    Missed,
+    Position,
+    Query,
+    Reject,
+    Replay,
+    Result,
+)
 from palio.model import Mode
 from palio.node.reading import GoneError
 from palio.server.errors import code_of
@@ -32,9 +44,7 @@ async def reader(
     raw = await Raw.connect(server)
     raw.send(control.encode(Hello(versions, "party", name, durable=Durable(**wish))))
     assert isinstance(await raw.next(), control.Welcome)
-    position = await raw.next()
-    assert isinstance(position, Position)
-    return raw, position
+    return raw, await raw.until(Position)
 
 
 async def accepted(raw: Raw) -> tuple[int, Mode]:
@@ -208,7 +218,18 @@ def test_what_falls_out_of_bounds_is_counted_and_told(tmp_path: Path) -> None:
             await eva.subscribe("x any")
             await eva.close()
             await publish(server, *range(10))
-            eva, position = await reader(server)
+            eva = await Raw.connect(server)
+            eva.send(control.encode(Hello((VERSION,), "party", "eva", durable=Durable())))
+            assert isinstance(await eva.next(), control.Welcome)
+            assert await eva.next() == Missed(0)
+            position = await eva.next()
+            await eva.close()
+            eva = await Raw.connect(server)
+            eva.send(control.encode(Hello((3,), "party", "eva", durable=Durable())))
+            assert isinstance(await eva.next(), control.Welcome)
+            again = await eva.next()
+            assert isinstance(again, Position)
+            assert (again.first, again.dropped) == (6, 6), "earlier versions do not know the frame Missed"
             assert (position.first, position.dropped, position.expired) == (6, 6, 0)
             assert await values(eva, 4) == [6, 7, 8, 9]
             await acknowledge(eva, 9)

@@ -19,6 +19,7 @@ from palio.codec.control import (
     Hello,
     LeaseEnded,
     Letters,
+    Missed,
     Outlook,
     Ping,
     Pong,
@@ -65,8 +66,8 @@ class Receiver(Protocol):
     def positioned(self, position: Position, connection: Connection) -> None:
         """Which delivery of a durable party comes next."""
 
-    def lease_ended(self, ended: LeaseEnded) -> None:
-        """The lease of a durable party had ended while it was away; its position follows."""
+    def lost(self, what: LeaseEnded | Missed) -> None:
+        """A durable party lost deliveries while it was away, or its whole log; its position follows."""
 
     def acknowledged(self, number: int) -> None:
         """The server has noted that deliveries up to a number are done."""
@@ -235,8 +236,8 @@ class Connection(asyncio.Protocol):
             case Position():
                 self._receiver.positioned(frame, self)
                 self._resolve(self.positioned, frame)
-            case LeaseEnded():
-                self._receiver.lease_ended(frame)
+            case LeaseEnded() | Missed():
+                self._receiver.lost(frame)
             case Ping(number):
                 self._put(control.encode(Pong(number)))
             case Welcome():

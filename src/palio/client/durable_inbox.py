@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from palio.client.deliveries import Arrival, Delivery, DurableSubscription, Element
 from palio.client.desk import Desk
-from palio.client.durable import Cursor, Durable, Gap
+from palio.client.durable import Cursor, Durable, Gap, GapReason
 from palio.client.inbox import Inbox, read_sequence
 from palio.client.subscriptions import Subscription
 from palio.codec import control
@@ -38,8 +38,8 @@ class DurableInbox(Inbox):
         super().__init__(lambda _: None)  # queues of durable subscriptions are never too full
         self._durable = durable
         self.desk = Desk(durable.window)
-        self._lease_ended: control.LeaseEnded | None = None
-        """What the server has said of a lease; the position follows."""
+        self._lost: control.LeaseEnded | control.Missed | None = None
+        """The server's report of what was lost while the party was away; the position follows."""
         self._gap: Gap | None = None
         """What is gone unless the server goes back."""
         self._unclaimed: deque[Arrival] = deque()
@@ -82,9 +82,12 @@ class DurableInbox(Inbox):
         comes_again = position.log == ledger.log and position.first < ledger.next
         wanted, pending, self.position = self.wanted, self._gap, position
         gap = self.desk.position(position, connection, self._durable.cursor)
-        ended, self._lease_ended = self._lease_ended, None
-        if ended is not None:
-            gap = Gap(Cursor(ended.log, ended.done - 1), first, "lease-ended", ended.lost)
+        lost, self._lost = self._lost, None
+        if isinstance(lost, control.LeaseEnded):
+            gap = Gap(Cursor(lost.log, lost.done - 1), first, "lease-ended", lost.lost)
+        elif lost is not None and gap is None:
+            reason: GapReason = "expired" if position.expired > position.dropped else "dropped"
+            gap = Gap(Cursor(position.log, lost.first - 1), first, reason)
         if comes_again:  # after the ledger has heard of it: else it would take what is retracted for done
             self._retract(first)
         if wanted is not None and self.wanted is None:
@@ -95,9 +98,9 @@ class DurableInbox(Inbox):
         if gap is not None and self._gap is None:
             self._tell(gap)
 
-    def lease_ended(self, ended: control.LeaseEnded) -> None:
-        """The party had stayed away for longer than its lease: what is gone is told with the position."""
-        self._lease_ended = ended
+    def lost(self, what: control.LeaseEnded | control.Missed) -> None:
+        """Keep the server's report until the position comes, which completes the gap."""
+        self._lost = what
 
     def _retract(self, first: Cursor) -> None:
         """What nobody has taken yet, and comes again, need not come twice."""

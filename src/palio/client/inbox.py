@@ -75,9 +75,9 @@ class Inbox:
         """Which delivery comes next; only durable parties are told."""
         raise DecodeError("a Position does not belong here")
 
-    def lease_ended(self, ended: control.LeaseEnded) -> None:  # noqa: ARG002
-        """The party had stayed away for too long; only durable parties are told."""
-        raise DecodeError("a LeaseEnded does not belong here")
+    def lost(self, what: control.LeaseEnded | control.Missed) -> None:
+        """A party that is not durable has no log that could lose deliveries."""
+        raise DecodeError(f"a {type(what).__name__} does not belong here")
 
     def acknowledged(self, number: int) -> None:  # noqa: ARG002
         """The server has noted what is done; only durable parties are told."""

@@ -17,9 +17,9 @@ from palio.codec import frames, msgpack, parts
 from palio.errors import DecodeError, brief
 from palio.model import PROTOCOL_LIMITS, Advertisement, Envelope, Filter, Limits, Mode, Notification, Pattern
 
-VERSION = 3
+VERSION = 4
 """Of the protocol."""
-VERSIONS = (VERSION, 2, 1)
+VERSIONS = (VERSION, 3, 2, 1)
 """All that this release speaks, the best one first."""
 LEFT = "left"
 """The code of a goodbye by which a party says that it will not come back, and all that it holds ends."""
@@ -172,6 +172,17 @@ class LeaseEnded(Control, frozen=True, array_like=True, forbid_unknown_fields=Tr
     time: datetime
 
 
+class Missed(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """To a durable party that does not say what it has received, before its position: deliveries have fallen out of its
+    log since it last acknowledged one. Since version 4.
+
+    The server repeats this in each connection until the party acknowledges a later delivery.
+    """
+
+    first: int
+    """The number of the first of them. The position says which delivery comes after the last one."""
+
+
 class Replay(Control, frozen=True, array_like=True, forbid_unknown_fields=True):
     """A durable party wants earlier deliveries once more: from a number, or a time, or the last ones."""
 
@@ -238,6 +249,7 @@ KINDS: dict[type[Control], int] = {
     Outlook: 0x22,
     Position: 0x23,
     LeaseEnded: 0x24,
+    Missed: 0x25,
     Query: 0x40,
     Result: 0x41,
 }

@@ -482,7 +482,7 @@ class Logs:
         if cursor is not None:
             log.restore(cursor)
         else:  # that was lost; then what is gone was done with
-            log.done = log.first
+            log.heard = log.done = log.first
             log.done_size = log.marks[0].size if log.marks else log.size
             log.dropped = log.drop(log.bound())
         if cursor is None or log.high < 0:
@@ -490,6 +490,7 @@ class Logs:
         log.letter = max([log.letter, *(number + 1 for number in log.letters)])
         log.high = min(log.high, log.next)
         log.done = min(log.done, log.next)
+        log.heard = min(log.heard, log.done)
 
 
 def _is_another(log: PartyLog, known: Mapping[tuple[Any, ...], Any]) -> bool:

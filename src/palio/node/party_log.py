@@ -105,15 +105,16 @@ class Flight(NamedTuple):
 class PartyLog:
     """What a server knows of the log of a party.
 
-    Numbers below ``done`` are acknowledged, or have fallen out; those below ``sent`` are on their way to the reader, if
-    there is one; ``next`` is the number of the next delivery.
+    ``heard`` is behind the last delivery that the party has acknowledged. Deliveries below ``done`` are acknowledged or
+    have fallen out. Those below ``sent`` are on their way to the reader, if there is one. ``next`` is the number of the
+    next delivery.
     """
 
     __slots__ = (
         "attempts", "away", "deferred", "done", "done_size", "dropped", "expected", "expired", "flights", "forgotten",
-        "high", "identity", "is_blocked", "is_fetching", "is_rejecting", "keep", "letter", "letters", "letters_size",
-        "marks", "name", "next", "number", "place", "reader", "reading", "sent", "sent_size", "since", "size", "taken",
-        "taken_size", "times",
+        "heard", "high", "identity", "is_blocked", "is_fetching", "is_rejecting", "keep", "letter", "letters",
+        "letters_size", "marks", "name", "next", "number", "place", "reader", "reading", "sent", "sent_size", "since",
+        "size", "taken", "taken_size", "times",
     )  # fmt: skip
 
     def __init__(self, name: str, number: int, identity: int, keep: Keep) -> None:
@@ -126,7 +127,7 @@ class PartyLog:
         self.next = self.size = 0
         self.times = Times()
         """When deliveries came."""
-        self.done = self.done_size = 0
+        self.heard = self.done = self.done_size = 0
         self.dropped = self.expired = 0
         """Deliveries that fell out because there were too many, or they were too old."""
         self.attempts = 0
@@ -251,6 +252,7 @@ class PartyLog:
             self.taken = min(end, self.sent)
             while self.flights and self.flights[0].end <= end:
                 self.taken_size = self.flights.popleft().size
+        self.heard = max(self.heard, end)
         if end <= self.done:
             return False
         self._finish(end)
@@ -322,12 +324,13 @@ class PartyLog:
         """What changes often, as it is kept. Who is reading may have been sent everything when a server dies."""
         high = self.high if self.reading is None else -1
         return (self.done, self.done_size, self.dropped, self.expired, self.attempts, high, self.away, self.letter,
-                self.forgotten)  # fmt: skip
+                self.forgotten, self.heard)  # fmt: skip
 
     def restore(self, cursor: Sequence[Any]) -> None:
-        """Take back what was kept."""
+        """Take back what was kept. Earlier releases did not keep which numbers were acknowledged."""
         (self.done, self.done_size, self.dropped, self.expired, self.attempts, self.high, self.away, self.letter,
-         self.forgotten) = cursor  # fmt: skip
+         self.forgotten) = cursor[:9]  # fmt: skip
+        self.heard = cursor[9] if len(cursor) > 9 else self.done
 
 
 def all_sent(cursor: Sequence[Any]) -> tuple[Any, ...]:

@@ -315,6 +315,15 @@ class TellLeaseEnded(Output, frozen=True, gc=False):
     """When."""
 
 
+class TellMissed(Output, frozen=True, gc=False):
+    """Tell a durable party that deliveries have fallen out of its log since it last acknowledged one."""
+
+    party: str
+    reading: int
+    first: int
+    """The number of the first of them; the position that follows says where the log goes on."""
+
+
 class LeaseEnded(Output, frozen=True, gc=False):
     """A durable party has stayed away for longer than its lease: its log has ended, and all that it held."""
 

@@ -17,7 +17,7 @@ from palio.node.journal import Journal
 from palio.node.leases import Leases
 from palio.node.logs import Logs
 from palio.node.party_log import Keep, Letter, PartyLog
-from palio.node.ports import Acknowledged, Attach, DeliverBlock, Fetch, Letters, Output, Replay
+from palio.node.ports import Acknowledged, Attach, DeliverBlock, Fetch, Letters, Output, Replay, TellMissed
 from palio.node.recent import RecentEntry
 
 FETCH_BYTES = 1 << 20
@@ -56,6 +56,8 @@ class Reading:
         log.begin_reading(number)
         log.expected = -1
         self.leases.tell(log.name, given.reading, given.log)
+        if not given.log and log.heard < log.done:
+            self._emit(TellMissed(log.name, given.reading, log.heard))
         self._logs.announce(log, number)
         if was_sent:
             log.attempts += 1
@@ -80,9 +82,12 @@ class Reading:
         if log.is_rejecting:  # else what is rejected would count as acknowledged, and never become a dead letter
             log.deferred = number, reading
             return
+        was_heard = log.heard
         if log.take(number + 1):
             self._logs.keep_cursor(log)
             self._logs.note_done()
+        elif log.heard > was_heard:
+            self._logs.keep_cursor(log)
         self.leases.forget(party)
         self._emit(Acknowledged(party, reading, number))
         self._logs.stirred[log] = None

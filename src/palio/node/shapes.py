@@ -33,6 +33,7 @@ _Order = tuple[datetime, NotificationId]
 _Place = tuple[Place, str, Count, bool, bool]
 _State = tuple[tuple[str, ...], Count, Count, tuple[Notification, ...], _Order | None, Count, _Steps, _Place]
 _Watch = tuple[str, str | Commission, Pattern]
+_Cursor = tuple[Count, Count, Count, Count, Count, int, int | None, Count, Count]
 _Merged = tuple[int | float, tuple[_Standing, ...]]
 
 SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
@@ -74,7 +75,7 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "logs": ((), tuple[Count, Count]),
     "mail": ((str,), tuple[Count, Count, tuple[Count, Count, Count, Count, Count, Count]]),
     "owner": ((Count,), str),
-    "cursor": ((str,), tuple[Count, Count, Count, Count, Count, int, int | None, Count, Count]),
+    "cursor": ((str,), _Cursor | tuple[(*get_args(_Cursor), Count)]),  # type: ignore[misc]
     "end": ((str,), tuple[Count, Count]),
     "mark": ((Count, Count), tuple[Count, Count, int]),
     "letter": ((Count, Count), Letter),

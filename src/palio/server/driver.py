@@ -49,6 +49,7 @@ from palio.node.ports import (
     Rest,
     Send,
     TellLeaseEnded,
+    TellMissed,
     Unsendable,
 )
 from palio.server.errors import code_of
@@ -336,7 +337,9 @@ class Driver:
                     self._end(party, reading)
             case DeliverBlock(party, _, _, _, reading) | DeliverSequence(party, _, _, _, reading):
                 self._end(party, reading)
-            case Position(party, reading) | Acknowledged(party, reading) | TellLeaseEnded(party, reading):
+            case Position(party, reading) | Acknowledged(party, reading):
+                self._end(party, reading)
+            case TellLeaseEnded(party, reading) | TellMissed(party, reading):
                 self._end(party, reading)
             case AcceptedUpTo(party) | Duplicate(party) | Reply(party) | Outlook(party):
                 self._end(party, 0)
@@ -420,8 +423,8 @@ class Driver:
                     connection.next_number = first
                     connection.highest_number = max(first, connection.highest_number)
                     self._put(connection, control.encode(control.Position(*msgspec.structs.astuple(output)[2:])))
-            case TellLeaseEnded(party, reading, log, done, lost, at):
-                self._put_since(3, party, reading, control.encode(control.LeaseEnded(log, done, lost, date_of(at))))
+            case TellLeaseEnded() | TellMissed():
+                self._tell_loss(output)
             case Duplicate(party, number, source):
                 self._put_since(3, party, source, frames.duplicate(number))
             case Acknowledged(party, reading, number):
@@ -435,6 +438,13 @@ class Driver:
                 self._take_fault(output)
             case LinkUp() | LinkDown() | LinkRefused() | Unsendable() | LeaseEnded():
                 self._events(output)
+
+    def _tell_loss(self, told: TellLeaseEnded | TellMissed) -> None:
+        if isinstance(told, TellMissed):
+            self._put_since(4, told.party, told.reading, control.encode(control.Missed(told.first)))
+            return
+        ended = control.LeaseEnded(told.log, told.done, told.lost, date_of(told.time))
+        self._put_since(3, told.party, told.reading, control.encode(ended))
 
     def _reply(self, reply: Reply) -> None:
         if not reply.number and reply.problem is None:

@@ -284,7 +284,8 @@ class Book:
     def _note_cursor(self, party: str, old: LogFacts, facts: LogFacts, cursor: Any, now: int) -> LogFacts:
         """What is not to be delivered any more was acknowledged, or has fallen out by a bound, and is counted."""
         if cursor is not None:
-            done, _, dropped, expired, _, _, _, _, forgotten = cursor
+            done, _, dropped, expired, _, _, _, _, forgotten, heard = cursor
+            self._judge_heard(party, facts, heard)
             if forgotten != facts.forgotten:
                 self._problem(f"{forgotten} dead letters of {party} were forgotten, and not {facts.forgotten}")
             self.claims.setdefault((party, facts.identity), set()).add((dropped, expired))
@@ -308,6 +309,12 @@ class Book:
         if size > facts.keep.bytes + slack:
             self._problem(f"{size} bytes wait for {party}, which wants {facts.keep.bytes} at most")
         return facts
+
+    def _judge_heard(self, party: str, facts: LogFacts, heard: int) -> None:
+        """A party is told of deliveries that fell out until it acknowledges a later one, or rejects it."""
+        behind = max([facts.acknowledged, *(number + 1 for number in facts.lettered)])
+        if not facts.acknowledged <= heard <= behind:
+            self._problem(f"{party} has acknowledged deliveries up to {heard - 1}, and not {facts.acknowledged - 1}")
 
     @staticmethod
     def _largest(items: list[Item]) -> int:
@@ -432,7 +439,7 @@ class Book:
             expired=log.expired,
             letters=dict(log.letters),
             forgotten=log.forgotten,
-            acknowledged=min(facts.acknowledged, log.done),
+            acknowledged=log.heard,
             fallen=frozenset(number for number in facts.fallen if number < log.next),
             lettered=frozenset(number for number in facts.lettered if number < log.next),
         )
