@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from palio import Filter
 from palio.errors import CallerError
-from palio.routing.messages import Control, Subscribe, Unsubscribe
+from palio.routing.messages import Control, Spread, Subscribe, Unsubscribe
 from palio.routing.pacing import LEAST, MOST, Pacing
 from palio.routing.saying import messages_for
 from palio.routing.table import Table
-from palio.routing.telling import Telling, TellingSettings
+from palio.routing.telling import Behind, Telling, TellingSettings
 
 RANGES = [
     Filter.parse(f"integer x >= {low} and x <= {low + size}").canonical() for low in range(5) for size in range(5)
@@ -31,7 +31,9 @@ class Server:
         self.is_kept = is_kept
         self.settings = TellingSettings(in_flight=in_flight)
         self.telling = self._telling()
-        self.sent: list[Control] = []
+        self.sent: list[Control | Behind] = []
+        self.waves: dict[int, set[Filter]] = {}
+        """What has to be known when a wave is sent: what is held since it began."""
         self.records: dict[tuple[object, ...], object] = {}
         self.acknowledged = 0
 
@@ -43,22 +45,49 @@ class Server:
             self.table.remove_party(filter, party)
         else:
             self.table.add_party(filter, party)
+        for held in self.waves.values():
+            held &= set(self.table)
 
-    def tell(self, *, pressing: bool = False) -> int:
+    def begin_wave(self) -> None:
+        """A wave goes behind all that has changed."""
+        self.tell(pressing=True)
+        wave = Spread(len(self.waves), "here", ("here", 1, len(self.waves)))
+        self.waves[wave.token] = set(self.table)
+        if not self.telling.hold("rome", wave):
+            self._send([wave])
+        self._write()
+
+    @property
+    def waves_sent(self) -> list[int]:
+        return [message.token for message in self.sent if isinstance(message, Spread)]
+
+    def tell(self, *, pressing: bool = False, whole: bool = False) -> int:
         """Tell the neighbour what it can take; return how much that is."""
         updates = [("", update) for update in self.table.updates()]
         told = 0
-        for peer, messages in self.telling.take(messages_for([], updates), 0, pressing=pressing):
+        for peer, messages in self.telling.take(messages_for([], updates), 0, pressing=pressing, whole=whole):
             assert messages, "nothing is sent"
-            self.sent += messages
+            assert peer == "rome"
+            self._send(messages)
             told += len(messages)
             self.telling.sent(peer, len(self.sent), len(messages), 0)
+        self._write()
+        return told
+
+    def _send(self, messages: Iterable[Control | Behind]) -> None:
+        for message in messages:
+            self.sent.append(message)
+            if isinstance(message, Spread):
+                known = list(self.known)
+                assert all(any(each.covers(held) for each in known) for held in self.waves[message.token])
+                assert self.waves_sent == sorted(set(self.waves_sent))
+
+    def _write(self) -> None:
         for key, value in self.telling.records().items():
             if value is None:
                 del self.records[key]  # nothing is deleted that was not written
             else:
                 self.records[key] = value
-        return told
 
     def acknowledge(self, count: int) -> None:
         self.acknowledged = min(len(self.sent), self.acknowledged + count)
@@ -84,14 +113,14 @@ class Server:
         raise AssertionError("what waits is never told")
 
 
-def standing_after(messages: Iterable[Control]) -> dict[Filter, None]:
+def standing_after(messages: Iterable[Control | Behind]) -> dict[Filter, None]:
     """What a neighbour holds that gets such messages; it would refuse those that make no sense."""
     known: dict[Filter, None] = {}
     for message in messages:
         if isinstance(message, Subscribe):
             assert message.filter not in known
             known[message.filter] = None
-        else:
+        elif not isinstance(message, Spread):
             assert isinstance(message, Unsubscribe)
             del known[message.filter]
     return known
@@ -101,7 +130,7 @@ STEPS = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(RANGES), st.sampled_from(["me", "you"])),
         st.integers(0, 4),
-        st.sampled_from(["press", "restart"]),
+        st.sampled_from(["press", "whole", "wave", "restart"]),
     ),
     max_size=60,
 )
@@ -125,7 +154,11 @@ def test_a_filter_that_has_spread_stays_covered_at_the_neighbour(
             server.tell()
         elif step == "press":
             server.tell(pressing=True)
+        elif step == "whole":
+            server.tell(whole=True)
             assert not server.telling.is_waiting
+        elif step == "wave":
+            server.begin_wave()
         else:
             server.restart()
         for end in range(checked, len(server.sent)):
@@ -136,6 +169,7 @@ def test_a_filter_that_has_spread_stays_covered_at_the_neighbour(
             covered |= set(server.table)
     server.drain()
     assert set(server.known) == set(server.table.told_to("rome"))
+    assert server.waves_sent == list(server.waves)
     assert not server.records
 
 
@@ -148,7 +182,42 @@ def test_only_so_many_changes_are_in_flight() -> None:
     assert server.tell() == 0, "they were sent together, and are not all acknowledged"
     server.acknowledge(1)
     assert server.tell() == 4, "the limit has grown, because the acknowledgement came at once"
-    assert server.tell(pressing=True) == 3
+    assert server.tell(pressing=True) == 0, "pressing changes wait for the neighbour, too"
+    assert server.tell(whole=True) == 3
+    assert not server.telling.is_waiting
+
+
+def test_a_wave_waits_for_the_changes_before_it_and_not_for_later_ones() -> None:
+    server = Server(in_flight=2, is_kept=True)
+    for number in range(8):
+        server.table.add_party(Filter.parse(f"x = {number}").canonical(), "me")
+    server.begin_wave()
+    assert len(server.sent) == 2, "what waits is not sent because of the wave"
+    for number in range(50):
+        server.table.add_party(Filter.parse(f"y = {number}").canonical(), "me")
+    server.tell()
+    server.acknowledge(2)
+    server.tell()
+    assert not server.waves_sent
+    server.acknowledge(len(server.sent))
+    server.tell()
+    assert server.waves_sent == [0]
+    assert len(server.sent) == 8 + 1
+
+
+def test_a_wave_is_sent_when_the_changes_before_it_were_undone() -> None:
+    server = Server(in_flight=2, is_kept=True)
+    filters = [Filter.parse(f"x = {number}").canonical() for number in range(4)]
+    for each in filters[:2]:
+        server.toggle(each, "me")
+    server.tell()
+    for each in filters[2:]:
+        server.toggle(each, "me")
+    server.begin_wave()
+    for each in filters[2:]:
+        server.toggle(each, "me")
+    server.tell()
+    assert server.waves_sent == [0]
     assert not server.telling.is_waiting
 
 

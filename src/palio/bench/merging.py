@@ -28,7 +28,7 @@ from palio.routing.architectures import ARCHITECTURES
 from palio.routing.compression import Compression
 from palio.routing.messages import Control, Subscribe, Unsubscribe
 from palio.routing.router import Role
-from palio.routing.telling import Telling, TellingSettings
+from palio.routing.telling import Behind, Telling, TellingSettings
 from palio.routing.unions import Merging
 
 POPULATIONS = ("stock", "areas", "sites")
@@ -80,6 +80,7 @@ class _Neighbour:
         for _, messages in self._telling.take([("rome", said)], 0):
             self.messages += len(messages)
             for message in messages:
+                assert not isinstance(message, Behind), "there are no waves here"
                 for each in self._compression.take("milan", message):
                     match each:
                         case Subscribe(filter):

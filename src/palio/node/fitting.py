@@ -28,7 +28,9 @@ from palio.routing.topology import BadAccountError, check_account
 Key = tuple[Any, ...]
 Records = dict[Key, Any]
 
-_OF_LINKS = ("base", "in", "out", "held", "told", "untold", "compressed", "members", "takes", "widened", "gateway")
+_OF_LINKS = (
+    *("base", "in", "out", "held", "told", "untold", "behind", "compressed", "members", "takes", "widened", "gateway"),
+)
 """Kinds of records that a neighbour has only while there is a link to it."""
 
 

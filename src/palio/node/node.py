@@ -469,7 +469,7 @@ class Node:
     def tell(self, *, pressing: bool = False) -> None:
         """Tell the neighbours what has changed; and cut links that close a cycle, until there is none.
 
-        What may wait for more to tell does, unless it is pressing.
+        Changes may wait for others, unless they are pressing.
         """
         with critical("telling the neighbours"):
             self._tell(pressing=pressing)
@@ -484,8 +484,8 @@ class Node:
         for peer, said in self.neighbours.updates(self._now, pressing=pressing):
             self.send(peer, said)
         self.happened(self.links.reconsider(self._now))
-        pressing |= self.delegating.reconsider()
-        for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing):
+        whole = self.delegating.reconsider()  # what it says of patterns comes behind the filters
+        for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing, whole=whole):
             self.send(peer, control)
             session = self.links.session(peer)
             if session is not None:
@@ -543,6 +543,11 @@ class Node:
             events = self.links.send(peer, fitting, self._now)
             if events:
                 self.happened(events)
+
+    def send_behind(self, peer: str, message: messages.Spread | messages.Spreaded) -> None:
+        """Send a message to a neighbour as soon as all changes of filters before it have been sent."""
+        if not self.telling.hold(peer, message):
+            self.send(peer, [message])
 
     def _forward(self, message: messages.Publish, source: str | None, *, to_parties: bool = True) -> None:
         """Send a notification to all who get it; to parties only if they have not got it in another way.

@@ -19,7 +19,7 @@ from palio.node.link_letters import LinkLetter
 from palio.node.party_log import Letter
 from palio.node.watches import Commission, Place
 from palio.node.waves import Asked, Passed
-from palio.routing.messages import Account, Advertise, Message, Stamp, Subscribe
+from palio.routing.messages import Account, Advertise, Message, Spread, Spreaded, Stamp, Subscribe
 from palio.routing.router import Profile
 
 
@@ -49,6 +49,7 @@ SHAPES: dict[str, tuple[tuple[Any, ...], Any]] = {
     "told": ((str, _Standing), _Merged),
     "compressed": ((str, _Standing), _Merged),
     "untold": ((str, _Standing), bool),
+    "behind": ((str, Count), Spread | Spreaded),
     "members": ((str,), tuple[Stamp, dict[str, Stamp]]),
     "account": ((str,), Account),
     "waiting": ((), tuple[str, ...]),

@@ -40,7 +40,7 @@ class Spreading:
         begun = node.settings.server, node.settings.start, token
         wave = waiting.wave if isinstance(waiting, Passed) else begun
         for peer in peers:
-            node.send(peer, [messages.Spread(token, origin, wave)])
+            node.send_behind(peer, messages.Spread(token, origin, wave))
 
     def check_room(self) -> None:
         """Refuse a request that wants to wait until it has spread, if too many do."""
@@ -74,4 +74,4 @@ class Spreading:
                     self._node.emit(Reply(party, number))
                 case Passed(peer, token):
                     self._node.tell(pressing=True)  # the answer comes behind all that was said
-                    self._node.send(peer, [messages.Spreaded(token)])
+                    self._node.send_behind(peer, messages.Spreaded(token))

@@ -6,21 +6,28 @@ back: make before break.
 Changes also wait for a neighbour that has not handled the earlier ones yet. Then they are told in rounds: a round is
 all that waited when it began, first what is new, then what is taken back, a part at a time. Changes that come meanwhile
 are for the next round.
+
+A wave finds out that earlier changes have spread, so it must not overtake them: it waits behind those that wait
+(:meth:`Telling.hold`), and goes out with the last of them. It does not make them go out sooner. Otherwise a party that
+waits for its subscription would send thousands of changes of others, and notifications would wait behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError
 from palio.routing.lanes import Key, Lanes
-from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun, ended
+from palio.routing.messages import Advertise, Control, Spread, Spreaded, Standing, Subscribe, begun, ended
 from palio.routing.pacing import FIRST, Pacing
 from palio.routing.unions import Merging, check_merging
 
 Said = list[tuple[str, list[Control]]]
-"""Messages by neighbour."""
+"""Changes by neighbour."""
+Behind = Spread | Spreaded
+"""Messages that must not overtake the changes before them."""
 
 
 class TellingSettings(NamedTuple):
@@ -58,16 +65,25 @@ class Telling:
         """What has begun or ended to wait since records were asked for."""
         self._recorded: dict[tuple[str, Standing], None] = {}
         """The changes that wait, according to the records."""
+        self._held = 0
+        """The number of the next message that is held: it is part of the keys of records."""
+        self._held_records: dict[Key, Behind | None] = {}
+        """What has begun or ended to be held since records were asked for."""
         self._pacing = Pacing(settings.in_flight)
         self.deadline: int | None = None
         """When what waits has to be told; ``None`` if it waits for neighbours alone."""
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
-    def take(self, changes: Said, now: int, *, pressing: bool = False) -> Said:
-        """Take what tables say is to be told, and say what is told now; if it is pressing, that is all."""
+    def take(
+        self, changes: Said, now: int, *, pressing: bool = False, whole: bool = False
+    ) -> Sequence[tuple[str, Sequence[Control | Behind]]]:
+        """Take the changes that the tables ask for, and return what is sent now.
+
+        Pressing changes do not wait for others, only for neighbours; ``whole`` sends all that waits.
+        """
         is_direct = not self._settings.delay and self._lanes.is_idle and not self._waiting
-        if is_direct and (pressing or all(len(said) <= self._pacing.room(peer) for peer, said in changes)):
+        if is_direct and (whole or all(len(said) <= self._pacing.room(peer) for peer, said in changes)):
             return changes
         for peer, messages in changes:
             for message in messages:
@@ -77,9 +93,21 @@ class Telling:
             return []
         if self.deadline is None:
             self.deadline = now + self._settings.delay
-        if now < self.deadline and not pressing:
+        if now < self.deadline and not pressing and not whole:
             return []
-        return self._flush(pressing=pressing)
+        return self._flush(whole=whole)
+
+    def hold(self, peer: str, message: Behind) -> bool:
+        """Hold a message back until all changes that wait for a neighbour have been sent; false if none wait."""
+        changes = self._waiting.get(peer)
+        if changes is None:
+            return False
+        key = "behind", peer, self._held
+        self._held += 1
+        changes.hold(message, key)
+        if self._is_kept:
+            self._held_records[key] = message
+        return True
 
     def is_due(self, now: int) -> bool:
         """Whether something has waited long enough, and its neighbour can take it."""
@@ -111,18 +139,20 @@ class Telling:
         if self._is_kept:
             self._noted[peer, standing] = None
 
-    def _flush(self, *, pressing: bool) -> Said:
-        """Tell all changes that wait, or as many as the neighbours can take. Merged changes are told together."""
+    def _flush(self, *, whole: bool) -> list[tuple[str, list[Control | Behind]]]:
+        """Send all changes that wait, or as many as the neighbours can take. Merged changes are sent together."""
         self.deadline = None
         said = []
-        is_whole = pressing or not self._lanes.is_idle
+        whole |= not self._lanes.is_idle
         for peer, changes in list(self._waiting.items()):
-            part = changes.take(None if is_whole else self._pacing.room(peer))
+            part = changes.take(None if whole else self._pacing.room(peer))
+            released = changes.release()
             if not changes:
                 del self._waiting[peer]
             if self._is_kept:
                 self._noted.update(dict.fromkeys((peer, each) for each in part))
-            messages = self._messages(peer, part)
+                self._forget_held(key for key, _ in released)
+            messages = [*self._messages(peer, part), *(message for _, message in released)]
             if messages:
                 said.append((peer, messages))
         return said
@@ -138,6 +168,13 @@ class Telling:
             *(ended(each) for each in over if isinstance(each, Advertise)),
         ]
 
+    def _forget_held(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if self._held_records.get(key) is not None:
+                del self._held_records[key]  # no record has been written of it
+            else:
+                self._held_records[key] = None
+
     def forget(self, peer: str) -> None:
         """A neighbour is gone."""
         self._lanes.forget(peer)
@@ -145,6 +182,7 @@ class Telling:
         changes = self._waiting.pop(peer, None)
         if changes is not None and self._is_kept:
             self._noted.update(dict.fromkeys((peer, each) for each in changes.whole()))
+            self._forget_held(changes.held())
         if not self._waiting:
             self.deadline = None
 
@@ -185,6 +223,8 @@ class Telling:
                 continue
             found["untold", peer, standing] = value
         self._noted.clear()
+        found.update(self._held_records)
+        self._held_records.clear()
         return found
 
     def restore(self, required: Said, records: Mapping[tuple[Any, ...], Any], now: int) -> tuple[Said, list[Key]]:
@@ -206,6 +246,9 @@ class Telling:
                 del told[standing]
             else:
                 told[standing] = None
+        for key, message in sorted(_of_kind(records, "behind"), key=lambda record: record[0][2]):
+            self._waiting.setdefault(key[1], _Changes()).hold(message, key)
+            self._held = key[2] + 1
         kept = dict(_of_kind(records, "told"))
         misfits += [key for key, (_, parts) in kept.items() if not _stands(key[2], parts, known.get(key[1], {}))]
         merged: list[tuple[str, Standing]] = []
@@ -235,9 +278,13 @@ class _Changes:
     might come too late, after the end of a filter that covered both.
     """
 
-    __slots__ = ("_begins", "_ends", "_next")
+    __slots__ = ("_begins", "_ends", "_held", "_next", "_round")
 
     def __init__(self) -> None:
+        self._round = 0
+        """The number of the round."""
+        self._held: deque[tuple[int, Key, Behind]] = deque()
+        """Messages that wait for the end of a round, with its number and the key of the record."""
         self._begins: dict[Standing, None] = {}
         self._ends: dict[Standing, None] = {}
         """The rest of the round, the earliest change last: so it is taken out without a search."""
@@ -245,7 +292,7 @@ class _Changes:
         """The changes since the round began: true for an element that begins, false for one that ends."""
 
     def __bool__(self) -> bool:
-        return bool(self._begins or self._ends or self._next)
+        return bool(self._begins or self._ends or self._next or self._held)
 
     def note(self, standing: Standing, *, is_begun: bool) -> None:
         """Something has to be told from now on, or no longer; before it was the other way round."""
@@ -253,6 +300,22 @@ class _Changes:
             del self._ends[standing]
         elif self._next.pop(standing, None) is None:
             self._next[standing] = is_begun
+
+    def hold(self, message: Behind, key: Key) -> None:
+        """A message must not be sent before the changes that wait now."""
+        self._held.append((self._round + bool(self._next), key, message))
+
+    def held(self) -> list[Key]:
+        """The keys of the messages that wait for changes."""
+        return [key for _, key, _ in self._held]
+
+    def release(self) -> list[tuple[Key, Behind]]:
+        """Take out the messages that need not wait any more."""
+        found = []
+        is_over = not self._begins and not self._ends
+        while self._held and is_over and (self._held[0][0] <= self._round or not self._next):
+            found.append(self._held.popleft()[1:])
+        return found
 
     def get(self, standing: Standing) -> bool | None:
         """Whether something has to be told, or (false) has to be told no longer; ``None`` if there is nothing to do."""
@@ -275,6 +338,7 @@ class _Changes:
             self._begins, self._ends, self._next = {}, {}, {}
             return taken
         if room and not self._begins and not self._ends:
+            self._round += 1
             self._begins = {each: None for each, is_begun in reversed(self._next.items()) if is_begun}
             self._ends = {each: None for each, is_begun in reversed(self._next.items()) if not is_begun}
             self._next = {}
