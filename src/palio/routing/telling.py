@@ -66,6 +66,7 @@ class Telling:
 
     def take(self, changes: Said, now: int, *, pressing: bool = False) -> Said:
         """Take what tables say is to be told, and say what is told now; if it is pressing, that is all."""
+        is_late = bool(self._waiting) and self.deadline is None
         is_direct = not self._settings.delay and self._lanes.is_idle and not self._waiting
         if is_direct and (pressing or all(len(said) <= self._pacing.room(peer) for peer, said in changes)):
             return changes
@@ -76,7 +77,7 @@ class Telling:
             self.deadline = None
             return []
         if self.deadline is None:
-            self.deadline = now + self._settings.delay
+            self.deadline = now if is_late else now + self._settings.delay
         if now < self.deadline and not pressing:
             return []
         return self._flush(pressing=pressing)
