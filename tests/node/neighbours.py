@@ -36,8 +36,11 @@ class Neighbour:
         self.heard = 0
         self.handed_over: list[Message] = []
         milan.neighbours[name] = self
-        milan.turn(FromPeer(name, Open(self.stamp, "peer", milan.architecture, ((name, (0, "", 0)),))))
+        milan.turn(FromPeer(name, self.question()))
         milan.turn(FromPeer(name, Data(self.stamp, 0, (), 0)))
+
+    def question(self) -> Open:
+        return Open(self.stamp, "peer", self.milan.architecture, ((self.name, (0, "", 0)),))
 
     def say(self, *said: Message) -> Input:
         first = len(self.said)

@@ -21,6 +21,8 @@ RANGES = [
     Filter.parse(f"integer x >= {low} and x <= {low + size}").canonical() for low in range(5) for size in range(5)
 ]
 
+BROAD = [Filter.parse(text).canonical() for text in ("integer x any", "integer x >= 1", "integer x <= 6")]
+
 
 class Server:
     """The filters of the parties of a server, and a neighbour that acknowledges only when it is asked to."""
@@ -141,6 +143,23 @@ def test_a_filter_that_has_spread_stays_covered_at_the_neighbour(
     steps: list[tuple[Filter, str] | int | str], in_flight: int
 ) -> None:
     """However little the neighbour can take, and in whatever moment it takes it, make goes before break."""
+    check(steps, in_flight)
+
+
+def test_a_filter_that_has_spread_stays_covered_when_broad_ones_come_and_go() -> None:
+    """So do those in whose place others have come while they waited."""
+    random = Random(3)
+    for _ in range(120):
+        narrow = random.sample(RANGES, 6)
+        steps: list[tuple[Filter, str] | int | str] = [(each, "you") for each in narrow]
+        for _ in range(12):
+            broad = random.choice(BROAD)
+            steps += [(broad, "me"), "drain", (broad, "me")]
+            steps += [random.choice([(random.choice(narrow), "you"), 1]) for _ in range(5)]
+        check(steps, in_flight=1)
+
+
+def check(steps: list[tuple[Filter, str] | int | str], in_flight: int) -> None:
     server = Server(in_flight, is_kept=True)
     covered: set[Filter] = set()
     checked = 0
@@ -159,6 +178,8 @@ def test_a_filter_that_has_spread_stays_covered_at_the_neighbour(
             assert not server.telling.is_waiting
         elif step == "wave":
             server.begin_wave()
+        elif step == "drain":
+            server.drain()
         else:
             server.restart()
         for end in range(checked, len(server.sent)):

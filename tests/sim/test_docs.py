@@ -73,6 +73,7 @@ def test_the_matrix_has_what_may_disturb() -> None:
     [
         (USUAL, "bug"),
         ("merging", "bug of merging"),
+        ("pacing", "bug of pacing"),
         ("durability", "bug of durable parties"),
         ("faults", "bug of containment"),
         ("limits", "bug of limits"),

@@ -45,7 +45,7 @@ def _errors_in_a_line() -> Iterator[None]:
     metavar="NAME",
     default="trees",
     show_default=True,
-    help="What happens: trees, graphs, gateways, patterns, merging or durability.",
+    help="What happens: trees, graphs, gateways, patterns, merging, pacing, limits, durability or faults.",
 )
 @click.option("--arch", metavar="NAMES", help="Architectures, with commas; default: all of the suite.")
 @click.option(

@@ -481,16 +481,38 @@ class Node:
             for peer in cut:
                 reason = f"the link between {self.settings.server} and {peer} closes a cycle"
                 self.happened(self.links.break_off(peer, reason, self._now))
+        events: list[LinkEvent] = []
         for peer, said in self.neighbours.updates(self._now, pressing=pressing):
-            self.send(peer, said)
-        self.happened(self.links.reconsider(self._now))
-        whole = self.delegating.reconsider()  # what it says of patterns comes behind the filters
-        for peer, control in self.telling.take(self.router.control(), self._now, pressing=pressing, whole=whole):
-            self.send(peer, control)
-            session = self.links.session(peer)
-            if session is not None:
-                self.telling.sent(peer, session.next, len(control), self._now)
+            events += self._say(peer, said)
+        events += self.links.reconsider(self._now)
+        whole = self.delegating.reconsider()  # messages about patterns come behind all changes of filters
+        events += self._tell_changes(pressing=pressing, whole=whole)
+        self.happened(events)  # not before: whoever is told of them may tell what is newer than the rest of this
         self.talk_of_patterns()
+
+    def _tell_changes(self, *, pressing: bool, whole: bool) -> list[LinkEvent]:
+        """Tell the neighbours which filters have changed, as many as they can take.
+
+        A gateway lets out less, and a peer with other limits may have all of it already. Nothing is acknowledged then,
+        so what waits behind it is told at once.
+        """
+        events: list[LinkEvent] = []
+        changes = self.router.control()
+        while True:
+            for peer, control in self.telling.take(changes, self._now, pressing=pressing, whole=whole):
+                before = self._next_of(peer)
+                events += self._say(peer, control)
+                end = self._next_of(peer)
+                if end > before:
+                    self.telling.sent(peer, end, end - before, self._now)
+            if not self.telling.is_due(self._now):
+                return events
+            changes = []
+
+    def _next_of(self, peer: str) -> int:
+        """The number of the next message to a neighbour."""
+        session = self.links.session(peer)
+        return 0 if session is None else session.next
 
     def _base_of(self, peer: str) -> int:
         """The number of the first message to a neighbour that is not acknowledged."""
@@ -500,8 +522,10 @@ class Node:
     def talk_of_patterns(self) -> None:
         """Tell the neighbours about patterns that one watches for the other: behind what they are told of filters."""
         if not self._has_news:
+            events: list[LinkEvent] = []
             for peer, message in self.delegating.outgoing():
-                self.send(peer, [message])
+                events += self._say(peer, [message])
+            self.happened(events)
 
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> list[tuple[Any, ...]]:
         """Take it that neighbours know what they would have to be told now: they were told in an earlier life, or it
@@ -537,12 +561,17 @@ class Node:
 
     def send(self, peer: str, said: Sequence[Message]) -> None:
         """Say something to a neighbour, if there is a link."""
-        if peer in self.router.peers:
-            border = self.neighbours.borders.get(peer)
-            fitting = self.peer_limits.fit(peer, said if border is None else border.let_out(said), self._now)
-            events = self.links.send(peer, fitting, self._now)
-            if events:
-                self.happened(events)
+        events = self._say(peer, said)
+        if events:
+            self.happened(events)
+
+    def _say(self, peer: str, said: Sequence[Message]) -> Sequence[LinkEvent]:
+        """The same; what happens to the link because of it is left to the caller."""
+        if peer not in self.router.peers or self.links.session(peer) is None:
+            return ()
+        border = self.neighbours.borders.get(peer)
+        fitting = self.peer_limits.fit(peer, said if border is None else border.let_out(said), self._now)
+        return self.links.send(peer, fitting, self._now)
 
     def send_behind(self, peer: str, message: messages.Spread | messages.Spreaded) -> None:
         """Send a message to a neighbour as soon as all changes of filters before it have been sent."""

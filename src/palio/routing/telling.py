@@ -82,6 +82,7 @@ class Telling:
 
         Pressing changes do not wait for others, only for neighbours; ``whole`` sends all that waits.
         """
+        is_late = bool(self._waiting) and self.deadline is None
         is_direct = not self._settings.delay and self._lanes.is_idle and not self._waiting
         if is_direct and (whole or all(len(said) <= self._pacing.room(peer) for peer, said in changes)):
             return changes
@@ -92,7 +93,7 @@ class Telling:
             self.deadline = None
             return []
         if self.deadline is None:
-            self.deadline = now + self._settings.delay
+            self.deadline = now if is_late else now + self._settings.delay
         if now < self.deadline and not pressing and not whole:
             return []
         return self._flush(whole=whole)

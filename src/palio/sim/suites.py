@@ -12,6 +12,7 @@ from palio.sim.generators.limits import LIMITED, generate_limits
 from palio.sim.generators.merging import TELLING, generate_merging
 from palio.sim.generators.networks import FAULTS, GRAPHS, generate
 from palio.sim.generators.node_faults import FAULTY, generate_faults
+from palio.sim.generators.pacing import PACED, generate_pacing
 from palio.sim.generators.patterns import generate_patterns
 from palio.sim.histories.history import History
 
@@ -54,6 +55,12 @@ SUITES: dict[str, Suite] = {
             "filters that are merged by who tells or hears them, changes that wait, questions about demand",
             generate_merging,
             TELLING,
+        ),
+        Suite(
+            "pacing",
+            "many filters that begin and end at once, of which few may be on their way to a neighbour",
+            generate_pacing,
+            PACED,
         ),
         Suite(
             "limits",

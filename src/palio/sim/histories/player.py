@@ -199,6 +199,8 @@ class Player:
 
     def _telling(self) -> TellingSettings:
         """Some servers let few changes of filters be in flight to a neighbour, at least at first."""
+        if self.history.telling.in_flight != FIRST:
+            return self.history.telling
         in_flight = Random(f"{self.history.seed} changes in flight").choice((1, 3, FIRST))
         return self.history.telling._replace(in_flight=in_flight)
 
