@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from random import Random
 
 import pytest
 
 from palio import Advertisement, Filter
 from palio.bench.populations import SUBSCRIPTIONS, advertisements, subscriptions
-from palio.matching import CoveringOrder, covering, sharing
-from palio.matching.candidates import Among, Entry, Index
+from palio.matching import CoveringOrder, candidates, covering, sharing, views
+from palio.matching.candidates import Among, Index
+from palio.matching.views import Entry
 
 Element = Filter | Advertisement
 
@@ -32,6 +34,7 @@ class CountingIndex(Index):
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CountingIndex, "proposed", 0)
     monkeypatch.setattr(CountingIndex, "in_vain", 0)
+    monkeypatch.setattr(candidates, "_FEW_IN_GROUP", 0)
     for module in (covering, sharing):
         monkeypatch.setattr(module, "Index", CountingIndex)
 
@@ -86,3 +89,76 @@ def test_no_entry_among_many_makes_all_others_enter_the_index_at_once(monkeypatc
         most = max(most, len(added) - before)
     assert most == 2
     assert added == texts
+
+
+def filters_of_few_names(random: Random) -> Filter:
+    text = " and ".join(f"{name} {random.choice('<>=')} {random.randrange(9)}" for name in random.sample("abc", 2))
+    return Filter.parse(text)
+
+
+@pytest.mark.parametrize("few", [0, 2, 50])
+def test_entries_that_come_and_go_while_a_search_goes_on(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry that is there all the time is found; an owner finds only its own entries."""
+    monkeypatch.setattr(candidates, "_FEW_IN_GROUP", few)
+    monkeypatch.setattr(candidates, "_FILLED", 1)
+    for seed in range(60):
+        random = Random(seed)
+        index: Index[Entry[Filter]] = Index(Filter)
+        entries = [Entry(filters_of_few_names(random), random.choice("xy")) for _ in range(40)]
+        there = dict.fromkeys(entries[:30])
+        for entry in there:
+            index.add(entry)
+        stays, asked = dict(there), Entry(filters_of_few_names(random), "x")
+        wide, found = random.random() < 0.5, None
+        search = index.find(asked, wide)
+        while found is None:
+            try:
+                assert next(search) >= 0
+            except StopIteration as done:
+                found = done.value
+            for entry in random.sample(entries, random.choice([0, 0, 1, 5])):
+                if entry in there:
+                    index.remove(entry)
+                    del there[entry]
+                    stays.pop(entry, None)
+                else:
+                    index.add(entry)
+                    there[entry] = None
+        above = [each for each in stays if each.owner == "x" and covers(each, asked, wide)]
+        assert set(above) <= set(found)
+        assert {each.owner for each in found} <= {"x"}
+        again = [*(index.may_cover if wide else index.may_be_covered)(asked)]
+        assert {each for each in there if each.owner == "x" and covers(each, asked, wide)} <= set(again) <= set(there)
+
+
+def covers(entry: Entry[Filter], asked: Entry[Filter], wide: bool) -> bool:
+    above, below = (entry, asked) if wide else (asked, entry)
+    return above.element.covers(below.element)
+
+
+def test_one_step_of_a_search_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A question of a new kind made a view of all entries of a group at once: a large table held up a server."""
+    index: Index[Entry[Filter]] = Index(Filter)
+    for number in range(3_000):
+        index.add(Entry(Filter.parse(f"symbol = 's{number}' and price > {number}")))
+    placed = [0]
+    add = views.View.add
+
+    def counted(view: views.View[Entry[Filter]], entry: Entry[Filter]) -> None:
+        placed[0] += 1
+        add(view, entry)
+
+    monkeypatch.setattr(views.View, "add", counted)
+    search = index.find(Entry(Filter.parse("price > 2990")), wide=False)
+    most = 0
+    while True:
+        placed[0] = 0
+        try:
+            next(search)
+        except StopIteration as done:
+            found = done.value
+            break
+        most = max(most, placed[0])
+    assert 0 < most <= candidates._FILLED
+    assert placed[0] <= candidates._FILLED
+    assert len(found) >= 9

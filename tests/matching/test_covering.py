@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from palio import Advertisement, Constraint, Filter
 from palio.errors import CallerError, UnknownElementError
-from palio.matching import Change, CoveringOrder, candidates, dominance, features
+from palio.matching import Change, CoveringOrder, candidates, dominance, features, views
 from tests.matching.covering_populations import KINDS, NEVER, families, population
 
 Element = Filter | Advertisement
@@ -91,17 +91,18 @@ def wording(change: Change) -> tuple[bool, list[str], list[str]]:
 @pytest.fixture(params=["as it is", "small", "smallest"])
 def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Few elements must reach what otherwise takes many: inner nodes, sets too large to list, views to measure."""
-    candidates._described.cache_clear()  # what is few is part of the description
+    views._described.cache_clear()  # what is few is part of the description
     if request.param != "as it is":
         smallest = request.param == "smallest"
         monkeypatch.setattr(dominance, "_LEAF", 1 if smallest else 2)
         monkeypatch.setattr(candidates, "_MOST_VIEWS", 0 if smallest else 1)
         monkeypatch.setattr(features, "FEW", 1 if smallest else 2)
         monkeypatch.setattr(candidates, "_MOST_PLANS", 1)
-        monkeypatch.setattr(candidates, "_MOST_PLACES", 1 if smallest else 2)
-        monkeypatch.setattr(candidates, "_LONG", 2)
+        monkeypatch.setattr(candidates, "_FEW_IN_GROUP", 0 if smallest else 1)
+        monkeypatch.setattr(views, "_MOST_PLACES", 1 if smallest else 2)
+        monkeypatch.setattr(views, "_LONG", 2)
     yield
-    candidates._described.cache_clear()
+    views._described.cache_clear()
 
 
 @pytest.mark.usefixtures("sizes")

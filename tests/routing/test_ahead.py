@@ -141,7 +141,7 @@ def test_in_histories_things_depart_in_several_steps() -> None:
 
 
 def find_fault() -> bool:
-    for seed in range(20):
+    for seed in range(60):
         sliced = Sliced("as", seed)
         try:
             for number in range(OPERATIONS):

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Generic, NamedTuple
 
 from palio.errors import CallerError, UnknownElementError, brief
-from palio.matching.candidates import E, Entry, Index
+from palio.matching.candidates import Index
 from palio.matching.sharing import NOBODY, Node, SharedOrder, is_never
+from palio.matching.views import E, Entry
 from palio.model.advertisement import Advertisement
 from palio.model.conditions import expect
 from palio.model.filter import Filter

@@ -11,7 +11,7 @@ itself and comes to the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from palio.model.advertisement import Advertisement
@@ -24,19 +24,10 @@ T = TypeVar("T")
 """What an order consists of: elements, or nodes that have one."""
 
 
-class Candidates(NamedTuple, Generic[T]):
-    """The candidates that an index has found for an element."""
-
-    wide: list[T]
-    """All that may cover it, and others."""
-    narrow: list[T]
-    """All that it may cover, and others."""
-    effort: int = 0
-    """The groups and branches of indexes at which the searches have looked."""
-
-
 Steps = Iterator[int]
 """Work that is done piece by piece; each piece says what it has cost, in comparisons of small filters, about."""
+Searching = Generator[int, None, tuple[Sequence[T], Sequence[T]]]
+"""Steps that find candidates for an element: those that may cover it, and those that it may cover."""
 
 ENTERING = 16
 """To put an element into all indexes costs as much as so many comparisons of it, about."""
@@ -113,7 +104,7 @@ class Indexed(NamedTuple, Generic[T]):
     order: object
     family: Family[T]
     element_of: Callable[[T], Any]
-    around: Callable[[T], Candidates[T]]
+    around: Callable[[T], Searching[T]]
     """Searches the members for those that may cover an item, and those that it may cover."""
 
 
@@ -204,8 +195,8 @@ class Preparation:
     def _relate(self, indexed: Indexed[T], item: T) -> Steps:
         """Compare an item with the members of a family."""
         element = indexed.element_of(item)
-        wide, narrow, effort = indexed.around(item)
-        yield 1 + effort + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
+        wide, narrow = yield from indexed.around(item)
+        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
         for member in wide:
             its = indexed.element_of(member)
             if its.covers(element):
@@ -224,7 +215,7 @@ class Preparation:
         element: Element,
         family: Family[T],
         element_of: Callable[[T], Any],
-        candidates: Callable[[], Candidates[T]],
+        candidates: Callable[[], Searching[T]],
     ) -> Steps:
         """Compare an element with all that may cover it, and with all that it may cover, members among them.
 
@@ -235,8 +226,8 @@ class Preparation:
             return
         found: Relatives[T] = Relatives(family)
         self._relatives[key] = found  # type: ignore[assignment]
-        wide, narrow, effort = candidates()
-        yield 1 + effort + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
+        wide, narrow = yield from candidates()
+        yield 1 + (len(wide) + len(narrow)) // _ENUMERATED + _cost_of_search(element)
         for other in wide:
             its = element_of(other)
             if its.covers(element):

@@ -15,17 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, Generic
 
-from palio.matching.candidates import Among, E, Entry, Index
+from palio.matching.candidates import Among, Index
 from palio.matching.preparation import (
     ENTERING,
-    Candidates,
     Indexed,
     Preparation,
     Preparations,
     Relatives,
+    Searching,
     Steps,
     cost_of,
 )
+from palio.matching.views import E, Entry
 from palio.model.advertisement import Advertisement
 from palio.model.filter import Filter
 
@@ -36,6 +37,11 @@ NOBODY: Final = 0
 def is_never(element: Filter | Advertisement) -> bool:
     """Whether nothing can match; every filter covers such a one. There is no such advertisement."""
     return isinstance(element, Filter) and not element.is_satisfiable()
+
+
+def is_always(element: Filter | Advertisement) -> bool:
+    """Whether everything matches: such a filter covers all others. There is no such advertisement."""
+    return isinstance(element, Filter) and not element.constraints
 
 
 class Node(Entry[E]):
@@ -57,13 +63,12 @@ class Node(Entry[E]):
         """For the owner of the order: for which readers the element was free when that was last of interest."""
 
 
-def _members_around(members: list[Node[E]], among: Among[Node[E]], node: Node[E]) -> Candidates[Node[E]]:
+def _members_around(members: list[Node[E]], among: Among[Node[E]], node: Node[E]) -> Searching[Node[E]]:
     """The members of a family that may cover a node, and those that it may cover."""
     if node.is_never:
-        return Candidates(members, [])  # the index does not know such nodes
-    before = among.effort
-    wide, narrow = list(among.may_cover(node)), list(among.may_be_covered(node))
-    return Candidates(wide, narrow, among.effort - before)
+        return members, []  # the index does not know such nodes
+    wide = yield from among.find(node, wide=True)
+    return wide, (yield from among.find(node, wide=False))
 
 
 def _element_of(node: Node[E]) -> E:
@@ -200,7 +205,9 @@ class SharedOrder(Generic[E]):
         return iter(self.free) if node.is_never else self._index.may_cover(node)
 
     def _narrow(self, node: Node[E]) -> Iterator[Node[E]]:
-        if not node.is_never:
+        if is_always(node.element):
+            yield from self.free
+        elif not node.is_never:
             yield from self._index.may_be_covered(node)
             if self._never is not None:
                 yield self._never
@@ -239,13 +246,18 @@ class SharedOrder(Generic[E]):
         for node in nodes:
             yield from preparation.compare(self, node.element, family, _element_of, partial(self._around, node, among))
 
-    def _around(self, node: Node[E], among: Among[Node[E]]) -> Candidates[Node[E]]:
-        before = self._index.effort + among.effort
-        wide: list[Node[E]] = list(self._wide(node))
-        wide.extend(among.may_cover(node))
-        narrow: list[Node[E]] = list(self._narrow(node))
-        narrow.extend(among.may_be_covered(node))
-        return Candidates(wide, narrow, self._index.effort + among.effort - before)
+    def _around(self, node: Node[E], among: Among[Node[E]]) -> Searching[Node[E]]:
+        wide: list[Node[E]] = yield from self._index.find(node, wide=True)
+        wide += yield from among.find(node, wide=True)
+        narrow: list[Node[E]] = []
+        if is_always(node.element):
+            narrow += self.free
+        else:
+            narrow += yield from self._index.find(node, wide=False)
+            if self._never is not None:
+                narrow.append(self._never)
+        narrow += yield from among.find(node, wide=False)
+        return wide, narrow
 
     # -- all elements at once ------------------------------------------------------------------------------------------
 

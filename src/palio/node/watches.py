@@ -7,8 +7,9 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from palio.matching.candidates import Entry, Index
-from palio.matching.preparation import Candidates, Preparation, Preparations, Relatives, Steps
+from palio.matching.candidates import Index
+from palio.matching.preparation import Preparation, Preparations, Relatives, Searching, Steps
+from palio.matching.views import Entry
 from palio.model import Filter, Notification, Pattern
 from palio.node.holdback import Arrival, Order, order_of
 
@@ -229,10 +230,13 @@ class PartyWatches:
         for pattern in (*ends, *begins):
             yield from preparation.compare(self, pattern, family, _itself, partial(self._around, pattern, begins))
 
-    def _around(self, pattern: Pattern, begins: Sequence[Pattern]) -> Candidates[Pattern]:
-        before = 0 if self._index is None else self._index.effort
-        wide, narrow = [*self._may_cover(pattern), *begins], [*self._may_be_covered(pattern), *begins]
-        return Candidates(wide, narrow, 0 if self._index is None else self._index.effort - before)
+    def _around(self, pattern: Pattern, begins: Sequence[Pattern]) -> Searching[Pattern]:
+        if self._index is None or not pattern.is_satisfiable():
+            return [*self.watches, *begins], [*self.watches, *begins]
+        first = Entry(pattern.filters[0])
+        wide = self._beginning_with((yield from self._index.find(first, wide=True)))
+        narrow = self._beginning_with((yield from self._index.find(first, wide=False)))
+        return [*wide, *begins], [*narrow, *begins]
 
     def _may_cover(self, pattern: Pattern) -> list[Pattern]:
         if self._index is None or not pattern.is_satisfiable():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from palio.matching.candidates import E
 from palio.matching.preparation import Preparation, Steps
+from palio.matching.views import E
 from palio.model import Advertisement, Filter
 from palio.routing.antichain import Antichain
 from palio.routing.messages import Advertise, Control, Subscribe, Unsubscribe

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import Generic
 
-from palio.matching.candidates import Among, E, Entry, Index
+from palio.matching.candidates import Among, Index
 from palio.matching.preparation import (
     ENTERING,
-    Candidates,
     Family,
     Preparation,
     Preparations,
@@ -17,7 +16,8 @@ from palio.matching.preparation import (
     Steps,
     cost_of,
 )
-from palio.matching.sharing import is_never
+from palio.matching.sharing import is_always, is_never
+from palio.matching.views import E, Entry
 from palio.model import Advertisement, Filter
 
 _FEW = 8
@@ -109,7 +109,7 @@ class Antichain(Generic[E]):
                     yield ENTERING * cost_of(begun)
         for elements in (ends, begins):
             for element in elements:
-                around: Callable[[], Candidates[E]] = partial(self._around, preparation, element, begins, among)
+                around = partial(self._around, preparation, element, begins, among)
                 yield from preparation.compare(self._key, element, family, _itself, around)
 
     def foresee(self, preparation: Preparation, begins: Sequence[E], ends: Sequence[E] = ()) -> tuple[list[E], list[E]]:
@@ -130,28 +130,29 @@ class Antichain(Generic[E]):
 
     def _around(
         self, preparation: Preparation, element: E, begins: Sequence[E], among: Among[Entry[E]] | None
-    ) -> Candidates[E]:
+    ) -> Generator[int, None, tuple[list[E], list[E]]]:
         """What may cover an element, and what it may cover, of what is held and of what will be."""
-        before = self._index.effort + (0 if among is None else among.effort)
-        wide: list[E] = []
-        narrow: list[E] = []
         asked: Entry[E] | None = None
         if (self._is_indexed or among is not None) and not is_never(element):
             asked = preparation.item(self._key, element, self._entry)
+        wide = yield from self._candidates(asked, begins, among, wide=True)
+        if is_always(element):  # it covers all, so that there is nothing to look for
+            asked = None
+        return wide, (yield from self._candidates(asked, begins, among, wide=False))
+
+    def _candidates(
+        self, asked: Entry[E] | None, begins: Sequence[E], among: Among[Entry[E]] | None, *, wide: bool
+    ) -> Generator[int, None, list[E]]:
+        found: list[E] = []
         if asked is not None and self._is_indexed:
-            wide += [each.element for each in self._index.may_cover(asked)]
-            narrow += [each.element for each in self._index.may_be_covered(asked)]
+            found += [each.element for each in (yield from self._index.find(asked, wide))]
         else:
-            wide += self._held
-            narrow += self._held
+            found += self._held
         if asked is not None and among is not None:
-            wide += [each.element for each in among.may_cover(asked)]
-            narrow += [each.element for each in among.may_be_covered(asked)]
+            found += [each.element for each in (yield from among.find(asked, wide))]
         else:
-            wide += begins
-            narrow += begins
-        effort = self._index.effort + (0 if among is None else among.effort) - before
-        return Candidates(wide, narrow, effort)
+            found += begins
+        return found
 
     # -- comparisons ---------------------------------------------------------------------------------------------------
 
@@ -166,6 +167,8 @@ class Antichain(Generic[E]):
         return any(each.covers(element) for each in self._held)
 
     def _covered(self, element: E, asked: Entry[E] | None) -> tuple[E, ...]:
+        if is_always(element):
+            return tuple(self._held)
         prepared: Relatives[E] | None = self._preparations.relatives(self._key, element)
         if prepared is not None:
             found = {

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from palio.errors import CallerError, brief
-from palio.matching.candidates import E
+from palio.matching.views import E
 from palio.model import Advertisement, Filter
 from palio.routing.ahead import Place
 from palio.routing.messages import Advertise, Control, Publish, Standing, Subscribe, Unadvertise, Unsubscribe, ended

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palio.matching.candidates import E
+from palio.matching.views import E
 from palio.model import Advertisement, Filter
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Generic
 
-from palio.matching.candidates import E, Entry, Index
+from palio.matching.candidates import Index
 from palio.matching.sharing import is_never
+from palio.matching.views import E, Entry
 from palio.routing.pool import Pool, in_order
 from palio.routing.unions import Merging, United
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from itertools import chain, combinations, islice
 from typing import Any, Generic
 
-from palio.matching.candidates import E
 from palio.matching.sharing import is_never
+from palio.matching.views import E
 from palio.model import Advertisement, Filter
 from palio.model.sets.valueset import ValueSet
 from palio.routing.unions import Merging, United, join, range_of

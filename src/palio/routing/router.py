@@ -12,8 +12,9 @@ import msgspec
 
 from palio.errors import CallerError, PeerError, brief
 from palio.matching import FilterIndex
-from palio.matching.candidates import Entry, Index
+from palio.matching.candidates import Index
 from palio.matching.preparation import Preparation, Preparations, Steps
+from palio.matching.views import Entry
 from palio.model import PROTOCOL_LIMITS, Advertisement, Filter, Notification
 from palio.routing import ahead
 from palio.routing.antichain import Antichain

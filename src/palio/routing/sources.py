@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Generic
 
-from palio.matching.candidates import E
 from palio.matching.preparation import Preparations
+from palio.matching.views import E
 from palio.routing.table import Table, Update
 
 

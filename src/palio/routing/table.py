@@ -8,9 +8,9 @@ from itertools import count
 from typing import Generic, NamedTuple
 
 from palio.errors import InternalError
-from palio.matching.candidates import E
 from palio.matching.preparation import Preparation, Preparations, Steps
 from palio.matching.sharing import EVERYBODY, NOBODY, Node, SharedOrder
+from palio.matching.views import E
 
 _ROWS = 16
 """So many rows are looked at for the price of a comparison."""

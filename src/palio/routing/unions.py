@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, Generic, NamedTuple
 
 from palio.errors import CallerError
-from palio.matching.candidates import E
+from palio.matching.views import E
 from palio.model import Filter
 from palio.model.conditions import ConstraintSet
 from palio.model.limits import DEFAULT_LIMITS
