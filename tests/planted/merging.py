@@ -7,13 +7,14 @@ from typing import Any
 
 from palio.matching.preparation import Steps
 from palio.node.keeping import Keeping
+from palio.node.node import Node
 from palio.routing import unions
 from palio.routing.compression import Compression
 from palio.routing.merging import Merged
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun
 from palio.routing.outlooks import _Side
 from palio.routing.pool import Pool
-from palio.routing.telling import Said, Telling, _Changes
+from palio.routing.telling import Telling, _Changes
 from palio.routing.unions import Merging, United
 from tests.planted.bugs import TREES, Bugs
 
@@ -170,22 +171,18 @@ def _absorbed_not_noted(_right: _Right) -> _Right:
     return lambda _pool, _element, _part: None
 
 
-@BUGS.plant(Telling, "take", TREES)
+@BUGS.plant(Node, "_earliest", TREES)
 def _flush_timer_forgotten(right: _Right) -> _Right:
     """What waits is told when there is something else to do, however long that takes."""
 
-    def take(telling: Telling, changes: Said, now: int, **pressing: bool) -> Said:
-        said = right(telling, changes, now, **pressing)
-        telling.deadline = None
-        return said  # type: ignore[no-any-return]
+    def earliest(node: Node, due: int | None) -> int | None:
+        deadline, node.telling.deadline = node.telling.deadline, None
+        try:
+            return right(node, due)  # type: ignore[no-any-return]
+        finally:
+            node.telling.deadline = deadline
 
-    return take
-
-
-@BUGS.plant(Telling, "take", ("hs", "as"), ("races",))
-def _wave_does_not_flush(right: _Right) -> _Right:
-    """A wave goes out though something that it is to follow still waits."""
-    return lambda telling, changes, now, **_: right(telling, changes, now)
+    return earliest
 
 
 @BUGS.plant(Telling, "_note", TREES)

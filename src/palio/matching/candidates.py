@@ -32,7 +32,7 @@ _MOST_PLANS: Final = 4096
 _FEW_AMONG: Final = 8
 _FEW_IN_GROUP: Final = 2
 """Entries of a group that are compared themselves: to look into a view of them would cost more."""
-_FILLED: Final = 8
+_FILLED: Final = 4
 """Entries that are put into a view in one step."""
 _SEARCHED: Final = 32
 """Groups that are searched in one step."""
