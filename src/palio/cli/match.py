@@ -180,5 +180,5 @@ def _check_out(out: str, overwrite: bool, inputs: list[str]) -> None:
         names = [entry.name for entry in folder.iterdir()]
         if names and not overwrite:
             raise CallerError(f"--out: {str(folder)!r} is not empty; name another folder, or say --overwrite")
-        if not all(name.startswith(("part-", "_", ".")) or name in {"filters", "events"} for name in names):
+        if not all(name.startswith(("part-", "_", ".")) or name in {"filters", "events", "skipped"} for name in names):
             raise CallerError(f"--out: {str(folder)!r} holds other things than results; name another folder")
