@@ -71,7 +71,10 @@ def skipped_text(skipped: Sequence[SkippedFile]) -> str:
 
 
 def _short_files(reader: Callable[[], DataFrameReader], parts: Sequence[FilePart]) -> list[str]:
-    """The files from which fewer rows can be read than their footers say they have."""
+    """The files from which fewer rows can be read than their footers say they have.
+
+    The hash is asked for, because Spark reads no column that is not needed in the end.
+    """
     read = (
         _rows_of(reader, parts, ignoring_damage=True)
         .groupBy(_FILE)
@@ -79,7 +82,7 @@ def _short_files(reader: Callable[[], DataFrameReader], parts: Sequence[FilePart
     )
     footers = _rows_of(reader, [part._replace(columns=()) for part in parts], ignoring_damage=True)
     counted = footers.groupBy(_FILE).agg(sql.count("*").alias("footer"))
-    both = counted.join(read, _FILE, "left").where("footer > coalesce(rows, 0)").select(_FILE)
+    both = counted.join(read, _FILE, "left").where("footer > coalesce(rows, 0)").select(_FILE, "hash")
     short = {plain(unquote(row[_FILE])) for row in both.collect()}
     return [file for part in parts for file in part.files if plain(file) in short]
 
