@@ -105,3 +105,15 @@ def test_a_json_file_that_was_cut_off(events: Path) -> None:
     ]
     assert (told["events"]["read"], told["events"]["skipped"]) == (3, 1)
     assert pairs(folder) == [(1, 1), (2, 1), (3, 1)]
+
+
+def test_a_csv_file_that_was_cut_off(events: Path) -> None:
+    folder = events.parent / "csv"
+    folder.mkdir()
+    (folder / "1.csv").write_text("k,x,s\n1,1,a\n2,2,b\n", encoding="utf-8")
+    (folder / "2.csv").write_text("k,x,s\n3,3,c\n4,4", encoding="utf-8")
+    (folder / "3.csv").write_text("", encoding="utf-8")
+    told = summary(folder, "--format", "csv")
+    assert [(Path(each["file"]).name, each["record"]) for each in told["events"]["first_skipped"]] == [("2.csv", "4,4")]
+    assert (told["events"]["read"], told["events"]["skipped"]) == (3, 1)
+    assert pairs(folder) == [(1, 1), (2, 1), (3, 1)]

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     ShortType,
+    StringType,
     StructField,
     StructType,
 )
@@ -33,7 +34,7 @@ FORMATS = ("parquet", "json", "csv")
 _TIMES = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
 """Times as filters write them: never without a zone."""
 BROKEN_LINE = "_corrupt_record"
-"""The column in which Spark puts a line that is no JSON object; it is there if there is such a line."""
+"""The column in which Spark puts a broken line: one of JSON that is no object, or one of CSV with too few values."""
 _FILE = "_palio_file"
 _WIDER: dict[type[DataType], DataType] = {
     ByteType: LongType(),
@@ -151,7 +152,8 @@ class EventFolder:
 
     def table(self, files: list[str], schema: StructType) -> Table:
         """The events of files that have these columns."""
-        rows, broken, held = whole_lines(self.reader().schema(schema).load(files), self._format)
+        wanted = with_broken_lines(schema, self._format)
+        rows, broken, held = whole_lines(self.reader().schema(wanted).load(files), self._format)
         return Table(tuple(files), _widened(rows), broken, held)
 
     def reader(self) -> DataFrameReader:
@@ -175,23 +177,36 @@ class WholeLines(NamedTuple):
 
     rows: DataFrame
     broken: DataFrame | None = None
-    """Lines that are none, as ``file``, ``record`` and ``problem``."""
+    """The other lines, as ``file``, ``record`` and ``problem``."""
     held: DataFrame | None = None
     """What Spark keeps on disk until it is released."""
 
 
+def with_broken_lines(schema: StructType, format: str) -> StructType:
+    """The columns, and for CSV one for lines that have another number of values."""
+    is_needed = format == "csv" and schema.names and BROKEN_LINE not in schema.names
+    return StructType([*schema.fields, StructField(BROKEN_LINE, StringType())]) if is_needed else schema
+
+
 def whole_lines(rows: DataFrame, format: str) -> WholeLines:
-    """The rows without those that stand for lines that are no JSON."""
-    if format != "json" or BROKEN_LINE not in rows.columns:
+    """The rows without those that stand for broken lines."""
+    if format == "parquet" or BROKEN_LINE not in rows.columns:
         return WholeLines(rows)
-    # Spark has to keep such rows, because what it finds broken depends on the columns that it is asked for
-    held = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_path"]).persist(StorageLevel.DISK_ONLY)
-    broken = held.where(sql.col(BROKEN_LINE).isNotNull()).select(
-        sql.col(_FILE).alias("file"),
-        sql.col(BROKEN_LINE).alias("record"),
-        sql.lit("no JSON object").alias("problem"),
+    named = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_path"])
+    is_broken = sql.col(BROKEN_LINE).isNotNull()
+    if format == "json":
+        # Spark has to keep such rows, because what it finds broken depends on the columns that it is asked for
+        named = held = named.persist(StorageLevel.DISK_ONLY)
+        problem = "no JSON object"
+    else:
+        held = None
+        problem = f"not a value for each of the {len(rows.columns) - 1:,} columns"
+        first = quoted(next(name for name in rows.columns if name != BROKEN_LINE))
+        named = named.where(sql.coalesce(sql.length(first.cast("string")), sql.lit(0)) >= 0)  # Spark wants to read one
+    broken = named.where(is_broken).select(
+        sql.col(_FILE).alias("file"), sql.col(BROKEN_LINE).alias("record"), sql.lit(problem).alias("problem")
     )
-    return WholeLines(held.where(sql.col(BROKEN_LINE).isNull()).drop(BROKEN_LINE, _FILE), broken, held)
+    return WholeLines(named.where(~is_broken).drop(BROKEN_LINE, _FILE), broken, held)
 
 
 def skipped_table(session: SparkSession, files: Iterable[SkippedFile], lines: Iterable[DataFrame]) -> DataFrame | None:

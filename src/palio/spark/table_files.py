@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
 from palio.errors import FileFormatError
 from palio.spark.damaged_files import FilePart, damaged_files, skipped_text
-from palio.spark.event_folder import EventFolder, SkippedFile, event_reader, skipped_table, unreadable_file, whole_lines
+from palio.spark.event_folder import (
+    EventFolder,
+    SkippedFile,
+    event_reader,
+    skipped_table,
+    unreadable_file,
+    whole_lines,
+    with_broken_lines,
+)
 from palio.spark.file_schemas import EMPTY
 from palio.spark.places import find
 
 
 class TableFiles:
-    """The events of files that Spark reads as one table, without lines that are no JSON and without damaged files.
+    """The events of files that Spark reads as one table, without broken lines and without damaged files.
 
     Damaged files are looked for when Spark fails because of one; so sound ones are read once. They are left out of
     folders only: of a single file nothing would be left, and for a pattern Spark alone knows what it means.
@@ -36,7 +44,7 @@ class TableFiles:
         if self._is_folder and format == "parquet":
             self._left_out += [SkippedFile(file, EMPTY) for file in self._folder.empty_files()]
         try:
-            self._take(event_reader(session, format).load(path))
+            self._take(lambda: event_reader(session, format), [path])
         except (PySparkException, Py4JJavaError) as error:
             if not self.leave_out(error, ()):
                 raise
@@ -66,8 +74,7 @@ class TableFiles:
         left = [file for file in files if file not in {each.file for each in skipped}]
         if not left:
             raise FileFormatError(f"{self._path}: no file can be read; {skipped_text(self._left_out)}")
-        reader = self._folder.reader()
-        self._take((reader if self._schema is None else reader.schema(self._schema)).load(left))
+        self._take(self._folder.reader, left)
         return True
 
     def release(self) -> None:
@@ -75,6 +82,8 @@ class TableFiles:
         if self._held is not None:
             self._held.unpersist()
 
-    def _take(self, rows: DataFrame) -> None:
-        self._schema = rows.schema
-        self.rows, self._lines, self._held = whole_lines(rows, self._format)
+    def _take(self, reader: Callable[[], DataFrameReader], paths: list[str]) -> None:
+        if self._schema is None:
+            self._schema = reader().load(paths).schema
+        schema = with_broken_lines(self._schema, self._format)
+        self.rows, self._lines, self._held = whole_lines(reader().schema(schema).load(paths), self._format)
