@@ -31,7 +31,7 @@ def events(session: SparkSession, tmp_path: Path) -> Path:
 
 
 def run(events: Path, *options: str) -> Any:
-    place = events.parent
+    place = next(folder for folder in events.parents if (folder / "filters.txt").exists())
     given = {"--events": events, "--filters": place / "filters.txt", "--out": place / "out", "--key": "k"}
     command = ["match", "--json", *(str(each) for option in given.items() for each in option), *options]
     return CliRunner().invoke(palio, command)
