@@ -168,7 +168,8 @@ def event_reader(session: SparkSession, format: str) -> DataFrameReader:
     if format == "json":
         return reader.options(inferTimestamp=True, timestampFormat=_TIMES)
     if format == "csv":  # a day is no instant, so it stays a string, which filters can compare
-        return reader.options(header=True, inferSchema=True, preferDate=False, timestampFormat=_TIMES)
+        typed = reader.options(header=True, inferSchema=True, preferDate=False, timestampFormat=_TIMES)
+        return typed.option("columnPruning", False)  # else lines are broken or not by the columns that are asked for
     return reader
 
 
