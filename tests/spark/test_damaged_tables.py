@@ -11,8 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
-from pyspark.sql import SparkSession
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 
+from palio import spark
 from palio.cli.main import palio
 from tests.spark import damage
 
@@ -117,3 +120,28 @@ def test_a_csv_file_that_was_cut_off(events: Path) -> None:
     assert [(Path(each["file"]).name, each["record"]) for each in told["events"]["first_skipped"]] == [("2.csv", "4,4")]
     assert (told["events"]["read"], told["events"]["skipped"]) == (3, 1)
     assert pairs(folder) == [(1, 1), (2, 1), (3, 1)]
+
+
+def filters(session: SparkSession) -> DataFrame:
+    return session.createDataFrame([(1, "x >= 0")], "id long, text string")
+
+
+def test_errors_of_spark_name_a_damaged_file(session: SparkSession, events: Path, tmp_path: Path) -> None:
+    """Tables and streams of Spark's own are read by Spark, which ends the job or the query."""
+    damage.spoil(events / "place=1" / "3.parquet")
+    with pytest.raises(Py4JJavaError, match=r"FAILED_READ_FILE(.|\n)*3\.parquet"):
+        spark.match(session.read.parquet(str(events)), filters(session), key="k").collect()
+    stream = session.readStream.schema("k long, x long").parquet(str(events))
+    source = spark.FilterFile(session, tmp_path / "filters.txt")
+    query = spark.match_stream(stream, source, tmp_path / "out", checkpoint=tmp_path / "state", key="k")
+    with pytest.raises(StreamingQueryException, match=r"FAILED_READ_FILE(.|\n)*3\.parquet"):
+        query.awaitTermination(60)
+
+
+def test_errors_of_spark_name_a_table_that_was_dropped(session: SparkSession, events: Path) -> None:
+    session.read.parquet(str(events)).write.saveAsTable("palio_dropped")
+    found = spark.match(session.table("palio_dropped"), filters(session), key="k")
+    assert found.count() == 4
+    session.sql("drop table palio_dropped")
+    with pytest.raises(Exception, match="palio_dropped"):
+        found.collect()
