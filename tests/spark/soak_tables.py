@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from traceback import format_tb
 from typing import Any
@@ -26,7 +27,6 @@ from palio.errors import DuplicateNameError, UnsupportedColumnError
 from palio.spark.filters import SMALL_SET
 from tests.spark import table_oracle as oracle
 from tests.spark.table_cases import Case
-from tests.spark.table_oracle import Row
 
 Pairs = set[tuple[int, Any]]
 
@@ -53,12 +53,11 @@ class Soak:
     def _try_case(self, case: Case) -> None:
         with _settings(self._session, case.settings), tempfile.TemporaryDirectory(dir=self._folder) as place:
             events = case.table.read(self._session, Path(place))
-            rows = case.table.rows
-            expected = _expected(case, rows)
+            expected = _expected(case)
             for beside in self._besides:
                 with spark.prepare(self._table(case, beside)) as made:
                     self._compare(case, events, made, expected, beside)
-            self.pairs += len(rows) * len(case.filters.rows)
+            self.pairs += len(case.rows) * len(case.filters.rows)
         self.kinds.update(case.kinds)
 
     def _table(self, case: Case, beside: int) -> DataFrame:
@@ -72,13 +71,15 @@ class Soak:
     def _compare(self, case: Case, events: DataFrame, made: spark.FilterSet, expected: Pairs, beside: int) -> None:
         key, tells = case.table.key, case.tells_problems
         how = f"{beside} filters beside" + (", with problems" if tells else "")
+        how += ", decimals rounded" if case.rounds_decimals else ""
         unread = _unread(case) if tells else []
-        narrow = spark.match(events, made, key=key, problems=tells).select(_quoted(key), "filter").collect()
+        find = partial(spark.match, events, made, problems=tells, round_decimals=case.rounds_decimals)
+        narrow = find(key=key).select(_quoted(key), "filter").collect()
         self._judge(case, [(row[0], row[1]) for row in narrow if row[1] is not None], expected, f"narrow, {how}")
         if sorted(row[0] for row in narrow if row[1] is None) != unread:
             self._tell(case, f"narrow, {how}: not just the rows {unread} are those that cannot be read")
         if (beside > 0) == case.is_wide_large:
-            wide = spark.match(events, made, result="wide", problems=tells)
+            wide = find(result="wide")
             listed = wide.select(_quoted(key), "filters", *["problem"] * tells).collect()
             self._judge(case, [(row[0], id) for row in listed for id in row[1]], expected, f"wide, {how}")
             if sorted(row[0] for row in listed) != list(range(case.table.size)):
@@ -86,7 +87,7 @@ class Soak:
             if sorted(row[0] for row in listed if tells and row[2] is not None) != unread:
                 self._tell(case, f"wide, {how}: not just the rows {unread} are those that cannot be read")
         else:
-            counted = spark.match(events, made, result="counts", problems=tells).collect()
+            counted = find(result="counts").collect()
             counts = sorted((row["filter"], row["count"]) for row in counted if row["filter"] is not None)
             if counts != sorted(Counter(id for _, id in expected).items()):
                 self._tell(case, f"counts, {how}: {counts[:5]} ...")
@@ -162,14 +163,14 @@ class Soak:
         print(f"\n{problem}", flush=True)
 
 
-def _expected(case: Case, rows: list[Row]) -> Pairs:
+def _expected(case: Case) -> Pairs:
     """By brute force; equal filters are asked once."""
     known: dict[Filter, list[int]] = {}
     pairs: Pairs = set()
     for id, filters in case.filters.by_id().items():
         for filter in filters:
             if filter not in known:
-                known[filter] = [k for k, row in enumerate(rows) if oracle.does_match(filter, row)]
+                known[filter] = [k for k, row in enumerate(case.rows) if oracle.does_match(filter, row)]
             pairs.update((k, id) for k in known[filter])
     return pairs
 
@@ -178,7 +179,7 @@ def _unread(case: Case) -> list[int]:
     """The rows with values that cannot be read, in columns that filters mention."""
     parts = (filter for filters in case.filters.by_id().values() for filter in filters)
     mentioned = {constraint.name for filter in parts for constraint in filter}
-    return [k for k, row in enumerate(case.table.rows) if row.unreadable & mentioned]
+    return [k for k, row in enumerate(case.rows) if row.unreadable & mentioned]
 
 
 def _quoted(name: str) -> str:

@@ -115,13 +115,10 @@ class Table(NamedTuple):
     beside: str | None
     """The SQL of a column that no filter can mention, under a name that none has."""
 
-    @property
-    def rows(self) -> list[Row]:
+    def rows(self, *, rounding: bool) -> list[Row]:
         """The events, as filters see them."""
-        places = range(self.size)
-        return [
-            oracle.row_of({self.key: (_KEY, k)} | {c.name: (c.kind, c.values[k]) for c in self.columns}) for k in places
-        ]
+        cells = ({c.name: (c.kind, c.values[k]) for c in self.columns} for k in range(self.size))
+        return [oracle.row_of({self.key: (_KEY, k)} | each, rounding=rounding) for k, each in enumerate(cells)]
 
     def read(self, session: SparkSession, folder: Path) -> DataFrame:
         """As Spark has it."""
@@ -184,6 +181,13 @@ class Case:
         """Whether wide results are tried with other filters beside, and counts without; or the other way round."""
         self.tells_problems = self._random.random() < 0.5
         """Whether results have the events with values that cannot be read."""
+        self.rounds_decimals = self._random.random() < 0.5
+        """Whether decimals without a float of their own are taken for the nearest one."""
+
+    @cached_property
+    def rows(self) -> list[Row]:
+        """The events, as filters see them."""
+        return self.table.rows(rounding=self.rounds_decimals)
 
     @cached_property
     def kinds(self) -> list[str]:
@@ -192,8 +196,12 @@ class Case:
         sizes = next(f"set to {most:,}" for most in (10, 32, 1000, 100_000, 10**9) if size <= most)
         zone = self.settings["spark.sql.session.timeZone"]
         types = {column.kind.name for column in self.table.columns}
+        is_rounding = self.rounds_decimals and any(column.kind.rounded for column in self.table.columns)
+        rounding = {"decimals rounded"} if is_rounding else set()
         is_empty = {"empty table"} if not self.table.size else {"empty partitions"} if self._has_empty() else set()
-        return sorted({*types, *self.filters.forms, f"from {self.table.source}", sizes, f"zone {zone}", *is_empty})
+        return sorted(
+            {*types, *self.filters.forms, f"from {self.table.source}", sizes, f"zone {zone}", *rounding, *is_empty}
+        )
 
     def _has_empty(self) -> bool:
         return self.table.partitions > self.table.size or self.table.partitions == _ALL_IN_ONE

@@ -42,6 +42,12 @@ class Kind(NamedTuple):
     arrow: pa.DataType | None = None
     """Its type in a file; ``None`` if no file has it."""
     is_in_json: bool = True
+    rounded: Callable[[Any], Cell] | None = None
+    """What a value is if decimals are to be rounded; ``None`` if that makes no difference."""
+
+    def read_as(self, value: Any, *, rounding: bool) -> Cell:
+        """What a value is, with or without ``round_decimals``."""
+        return self.rounded(value) if rounding and self.rounded is not None else self.read(value)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -116,6 +122,10 @@ def _read_money(value: Decimal) -> Cell:
     return float(value) if len(digits) <= 15 and -(2**53) <= value <= 2**53 else Unreadable.VALUE
 
 
+def _round_money(value: Decimal) -> Cell:
+    return float(value)
+
+
 def _decimals(scale: int, precision: int) -> list[Decimal]:
     """Numbers of the type: around small ones, with all digits, and at its ends."""
     numbers = [0, 1, -1, 5, 999, 10**scale, 5 * 10**scale, 5 * 10**scale + 1, -125, 10 ** min(precision, 15) - 1]
@@ -148,7 +158,8 @@ def kinds() -> list[Kind]:
 
 def _money(precision: int, scale: int) -> Kind:
     values = _decimals(scale, precision)
-    return Kind(f"decimal({precision},{scale})", _any_of(values), _read_money, pa.decimal128(precision, scale))
+    arrow = pa.decimal128(precision, scale)
+    return Kind(f"decimal({precision},{scale})", _any_of(values), _read_money, arrow, rounded=_round_money)
 
 
 PADDED = 4
@@ -194,9 +205,13 @@ class Row(NamedTuple):
     """Attributes whose values cannot be read: no constraint on one of them holds."""
 
 
-def row_of(cells: dict[str, tuple[Kind, Any]]) -> Row:
+def row_of(cells: dict[str, tuple[Kind, Any]], *, rounding: bool) -> Row:
     """What a row of a table is; null is absent, and no attribute has an empty name."""
-    values = {name: None if value is None else kind.read(value) for name, (kind, value) in cells.items() if name}
+    values = {
+        name: None if value is None else kind.read_as(value, rounding=rounding)
+        for name, (kind, value) in cells.items()
+        if name
+    }
     unreadable = frozenset(name for name, value in values.items() if value is Unreadable.VALUE)
     kept = {name: value for name, value in values.items() if value is not None and not isinstance(value, Unreadable)}
     return Row(Notification(kept), unreadable)
@@ -214,7 +229,7 @@ def literal_near(random: Random, kind: Kind) -> str:
     if random.random() < 0.15:
         return random.choice(['"a"', "5", "5.0", "true", "2026-07-02T12:00:00Z", 'b"ab"', '""', "-0.0", str(2**53 + 1)])
     value = kind.draw(random)
-    read = "" if value is None else kind.read(value)
+    read = "" if value is None else kind.read_as(value, rounding=random.random() < 0.5)
     if isinstance(read, Unreadable):
         return random.choice(["5", "0.1", '"a"'])
     return _literal(_moved(random, read))

@@ -151,10 +151,11 @@ def test_many_column_sets_are_opened_without_a_job_for_each(
 ) -> None:
     """The footers say what columns there are; what is read of them comes when it is matched."""
     many = 200
-    log = ListedLog([entry([published(Notification({f"a{n}": n}), n) for n in range(many)])])
-    with Archiver(log, Disk(tmp_path / "many"), ArchiveSettings(tables=many)) as archiver:
-        archiver.step()
-        archiver.write()
+    log = ListedLog([entry([published(Notification({f"a{n}": n}), n)]) for n in range(many)])
+    with Archiver(log, Disk(tmp_path / "many"), ArchiveSettings(rows=1)) as archiver:
+        while archiver.step():
+            archiver.write()
+    assert len(list((tmp_path / "many").glob("*/*.parquet"))) == many
     looked: list[str] = []
     monkeypatch.setattr(FileSchemas, "_look", lambda _, file: looked.append(file))
     archive = spark.Archive(session, tmp_path / "many")

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from palio import spark
 from palio.bench import spark as benchmark
 from palio.bench.report import Report
-from palio.bench.spark import engines, folders, runs, unions, workers
+from palio.bench.spark import archives, engines, folders, runs, unions, workers
 from palio.bench.spark.joins import JOINS
 from palio.bench.spark.tables import EventFiles
 from palio.bench.workloads import WORKLOADS, record_batch
@@ -221,6 +221,16 @@ def test_unions_are_compared_with_the_same_filters_without(
     assert all(row["seconds"] > 0 for row in report.results)
 
 
+def test_an_archive_of_many_column_sets_is_opened(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert session is not None  # the benchmark uses it
+    monkeypatch.setattr(archives, "COLUMN_SETS", 3)
+    (row,) = benchmark.run(["archives"], [], pace=TINY).results
+    assert set(row) == KEYS
+    assert (row["workload"], row["set"], row["result"], row["events"]) == ("archives", "3 column sets", "open", 60)
+    assert isinstance(seconds := row["seconds"], float)
+    assert 0 < seconds < 60
+
+
 def test_unions_that_are_counted_wrongly_are_refused(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unions, "FILTERS", 60)
     monkeypatch.setattr(unions._Set, "expected", lambda self, _values: [1] * len(self.unions))
@@ -325,14 +335,14 @@ def test_options_are_passed_on(asked: list[tuple[Any, ...]]) -> None:
     assert invoke("--json").exit_code == 0
     all_engines, three = list(benchmark.ENGINES), list(benchmark.ENGINES[:3])
     assert asked.pop() == (
-        ["W1", "W2", "W3", "W4", "unions"],
+        ["W1", "W2", "W3", "W4", "unions", "archives"],
         list(benchmark.SIZES),
         all_engines,
         benchmark.USUAL,
         "local[*]",
     )
     assert invoke("--quick", "--master", "local[3]").exit_code == 0
-    assert asked.pop() == (["W1", "W3", "unions"], [1000, 10_000], all_engines, benchmark.QUICK, "local[3]")
+    assert asked.pop() == (["W1", "W3", "unions", "archives"], [1000, 10_000], all_engines, benchmark.QUICK, "local[3]")
     assert invoke("--large").exit_code == 0
     assert asked.pop() == (["W1"], [1_000_000], three, benchmark.LARGE, "local[*]")
     assert benchmark.LARGE.events == 100_000_000
@@ -344,7 +354,7 @@ def test_options_are_passed_on(asked: list[tuple[Any, ...]]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--workload", "W5"], "'W5' is none of W1, W2, W3, W4, unions"),
+        (["--workload", "W5"], "'W5' is none of W1, W2, W3, W4, unions, archives"),
         (["--engine", "magic"], "'magic' is none of palio-spark, palio-process, pass-through, sql-join"),
         (["--filters", "many"], "'many' is no list of numbers from 1 to 10000000"),
         (["--events", "10"], "10 is not in the range 1000<=x<=1000000000"),

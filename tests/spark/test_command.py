@@ -132,6 +132,8 @@ def test_summary_of_the_events(
         "matching_nothing": sum(not ids for ids in expected.values()),
         "unreadable": unreadable,
         "unreadable_reasons": [{"reason": reason, "count": unreadable}],
+        "skipped": 0,
+        "first_skipped": [],
     }
 
 
@@ -238,9 +240,12 @@ def test_types_of_text_are_found_out(tmp_path: Path, few: Path, name: str, lines
 
 
 def test_lines_that_are_no_json(tmp_path: Path, few: Path) -> None:
-    (tmp_path / "events.json").write_text('{"id": 1}\n{"id": \n')
-    told = refused("--events", tmp_path / "events.json", "--filters", few, "--out", tmp_path / "out")
-    assert told.endswith("is a JSON object")
+    (tmp_path / "events.json").write_text('{"id": 1, "level": 4}\n{"id": \n')
+    told = summary_of("--events", tmp_path / "events.json", "--filters", few, "--out", tmp_path / "out")
+    assert [row["id"] for row in rows_of(tmp_path / "out")] == [1]
+    assert (told["events"]["read"], told["events"]["skipped"]) == (1, 1)
+    (line,) = rows_of(tmp_path / "out.rejects" / "skipped")
+    assert (Path(line["file"]).name, line["record"], line["problem"]) == ("events.json", '{"id": ', "no JSON object")
 
 
 def test_bodies(tmp_path: Path, few: Path) -> None:

@@ -171,6 +171,16 @@ def test_csv_whose_columns_stand_elsewhere(stream: Stream) -> None:
     assert stream.rows("deliveries", "k", "filter") == [(1, 1), (2, 1)]
 
 
+def test_lines_of_csv_that_were_cut_off(stream: Stream) -> None:
+    stream.filters("1.txt", "x > 0", "x any")
+    (stream.events / "1.csv").write_text("k,x,note\n1,5,a\n2,6\n3,7,b,c\n", encoding="utf-8")
+    (stream.events / "2.csv").write_text("k,x,note\n4,8,a\n", encoding="utf-8")
+    assert stream.run(format="csv") == 2
+    assert stream.rows("deliveries", "k", "filter") == [(1, 1), (1, 2), (4, 1), (4, 2)]
+    problem = "not a value for each of the 3 columns"
+    assert stream.skipped() == [("1.csv", "2,6", problem), ("1.csv", "3,7,b,c", problem)]
+
+
 def test_names_of_folders_give_columns(stream: Stream) -> None:
     stream.filters("1.txt", 'place = "milan"')
     stream.put("place=milan/1.parquet", k=[1])

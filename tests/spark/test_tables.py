@@ -13,7 +13,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
 from palio.model.operator import Operator
-from palio.spark import pushdown, shipping, types
+from palio.spark import matching, pushdown, shipping, types
 from tests.spark import table_oracle as oracle
 from tests.spark.soak_tables import Soak
 from tests.spark.table_cases import Case
@@ -100,12 +100,41 @@ def _forgotten_unions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(shipping.Assembly, "_write_unions", lambda self, *_: ((False,) * len(self._indexes), False))
 
 
+def _nan_as_absent(patch: pytest.MonkeyPatch) -> None:
+    """An event whose value cannot be read is matched as if it had none."""
+    right = matching._column
+
+    def wrong(field: spark_types.StructField) -> Column:
+        column = right(field)
+        is_double = isinstance(field.dataType, spark_types.DoubleType)
+        return sql.when(~sql.isnan(column), column) if is_double else column
+
+    patch.setattr(matching, "_column", wrong)
+
+
+def _rounding(always: bool) -> Patch:
+    def fault(patch: pytest.MonkeyPatch) -> None:
+        right = matching._run
+
+        def wrong(events: Any, task: Any, *others: Any) -> Any:
+            return right(events, task._replace(round_decimals=always), *others)
+
+        patch.setattr(matching, "_run", wrong)
+
+    fault.__name__ = "_always_rounding" if always else "_never_rounding"
+    return fault
+
+
+_LONG = {"decimal(18,4)", "decimal(38,18)"}
 FAULTS: list[tuple[Patch, int, set[str]]] = [
     (_strict_comparisons, 1, {"bigint"}),
     (_padded_literals, 1, {"string"}),
     (_collated_comparisons, 1, {"string collate UTF8_BINARY_RTRIM", "string collate UTF8_LCASE"}),
     (_absent_where_present, 1, {"binary"}),
     (_forgotten_unions, 30, {"int"}),
+    (_nan_as_absent, 5, {"double"}),
+    (_rounding(always=True), 5, _LONG),
+    (_rounding(always=False), 5, _LONG),
 ]
 
 
@@ -126,7 +155,7 @@ def test_planted_faults_are_found(
         if soak.mismatches:
             break
     assert "SEED=planted CASE=" in soak.mismatches[0]
-    assert "filter " in soak.mismatches[0]
+    assert "filter " in soak.mismatches[0] or "those that cannot be read" in soak.mismatches[0]
     assert soak.mismatches[0] in capsys.readouterr().out
 
 

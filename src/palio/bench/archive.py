@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +32,7 @@ def run(tell: Callable[[str], None], count: int = 200_000) -> Report:
         tell(f"{count:,} notifications, {batch} in an entry")
         with TemporaryDirectory() as name:
             folder = Path(name)
-            _fill(folder / "log.db", count, batch)
+            fill_log(folder / "log.db", _notifications(count), batch)
             results.append(_measure("archive", count, batch, lambda folder=folder: _archive(folder, count)))  # type: ignore[misc]
             if batch == BATCHES[-1]:
                 tell("compacting them")
@@ -81,13 +81,13 @@ def _notifications(count: int) -> Iterator[Notification]:
         ).with_envelope(Envelope(NotificationId(_SERVER, 1, n), published, f"palio:party-{n % 20}"))
 
 
-def _fill(path: Path, count: int, batch: int) -> None:
-    """A log as a server writes it."""
-    made = [frames.deliver(each) for each in _notifications(count)]
+def fill_log(path: Path, notifications: Iterable[Notification], batch: int) -> None:
+    """A log as a server writes it, with so many notifications in an entry."""
+    made = [frames.deliver(each) for each in notifications]
     microseconds = int(_BEGIN.timestamp() * 1e6)
     log = [
         entries.encode(entries.Head(entries.VERSION, microseconds, batch, 0, ()), b"".join(made[first : first + batch]))
-        for first in range(0, count, batch)
+        for first in range(0, len(made), batch)
     ]
     with Store.open(path, name=_SERVER, incarnation=1) as store:
         for first in range(0, len(log), 10_000):

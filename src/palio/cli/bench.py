@@ -239,9 +239,9 @@ def match(workloads: list[str], filters: list[int], engines: list[str] | None, m
     print_report(report, as_json, MATCH_TABLES)
 
 
-_SPARK_WORKLOADS = ("W1", "W2", "W3", "W4", "unions")
+_SPARK_WORKLOADS = ("W1", "W2", "W3", "W4", "unions", "archives")
 _SPARK_ENGINES = ("palio-spark", "palio-process", "pass-through", "sql-join", "folder-stream")
-_QUICK: dict[str, list[Any]] = {"workloads": ["W1", "W3", "unions"], "filters": [1000, 10_000]}
+_QUICK: dict[str, list[Any]] = {"workloads": ["W1", "W3", "unions", "archives"], "filters": [1000, 10_000]}
 _LARGE: dict[str, list[Any]] = {
     "workloads": ["W1"],
     "filters": [1_000_000],
@@ -260,7 +260,11 @@ def _numbers_if_given(context: click.Context, option: click.Parameter, given: st
 
 @bench.command(epilog="Example:  palio bench spark --workload W1 --filters 10000,100000 --json > spark.json")
 @click.option(
-    "--workload", "workloads", multiple=True, callback=_chosen(_SPARK_WORKLOADS), help="W1 to W4, unions; default: all."
+    "--workload",
+    "workloads",
+    multiple=True,
+    callback=_chosen(_SPARK_WORKLOADS),
+    help="W1 to W4, unions, archives; default: all.",
 )
 @click.option("--filters", callback=_numbers_if_given, help="How many of them.  [default: 10000,100000,1000000]")
 @click.option(
@@ -272,7 +276,7 @@ def _numbers_if_given(context: click.Context, option: click.Parameter, given: st
 )
 @click.option("--events", type=click.IntRange(1000, 1_000_000_000), help="The most in a round.  [default: 4000000]")
 @click.option("--master", default="local[*]", show_default=True, help="Where Spark runs; it must see this disk.")
-@click.option("--quick", is_flag=True, help="W1 and W3 with 1,000 and 10,000 filters, unions; a minute or so.")
+@click.option("--quick", is_flag=True, help="W1 and W3 with few filters, unions, archives; a minute or so.")
 @click.option("--large", is_flag=True, help="100 million events of W1 with a million filters: long, 1 GB of disk.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def spark(  # noqa: PLR0913, PLR0917 - each is an option
@@ -290,7 +294,8 @@ def spark(  # noqa: PLR0913, PLR0917 - each is an option
     "of" compares palio-spark with the others, higher is better: with one process without Spark that only matches,
     times the number of cores; with handing the same columns to Python and counting rows; with a join of Spark SQL. All
     engines must count the same before they are measured. "unions" compares sets of 75,000 filters with and without
-    unions; "times plain" is over the time without. Needs palio[spark] and a Java runtime; takes an hour or so.
+    unions; "times plain" is over the time without. "archives" opens an archive of 500 column sets. Needs palio[spark]
+    and a Java runtime; takes an hour or so.
     """
     if quick and large:
         raise click.UsageError("--quick and --large are different things; give one of them")

@@ -87,7 +87,8 @@ def match(  # noqa: PLR0913 (one for each option)
 
     Results go to DIR. If filters are rejected, DIR.rejects/filters has them with the reasons, and all others are
     matched. If an event has values that cannot be read (NaN, say), filters that mention these columns do not match it;
-    DIR.rejects/events has it with the reasons.
+    DIR.rejects/events has it with the reasons. Damaged files of a folder, and broken lines of JSON or CSV, are skipped;
+    DIR.rejects/skipped names them.
 
     With --stream, DIR has the folders deliveries, unreadable and rejects, and the filters may be replaced meanwhile:
     the file itself, or by a newer one in a folder of versions. What was delivered is not delivered again, also if the
@@ -180,5 +181,5 @@ def _check_out(out: str, overwrite: bool, inputs: list[str]) -> None:
         names = [entry.name for entry in folder.iterdir()]
         if names and not overwrite:
             raise CallerError(f"--out: {str(folder)!r} is not empty; name another folder, or say --overwrite")
-        if not all(name.startswith(("part-", "_", ".")) or name in {"filters", "events"} for name in names):
+        if not all(name.startswith(("part-", "_", ".")) or name in {"filters", "events", "skipped"} for name in names):
             raise CallerError(f"--out: {str(folder)!r} holds other things than results; name another folder")

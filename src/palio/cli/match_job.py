@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
+from py4j.protocol import Py4JJavaError
 from pyspark import StorageLevel
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -22,6 +24,7 @@ from palio.cli.match_report import (
     ReasonCount,
     Reject,
     Seconds,
+    SkippedRecord,
     Summary,
     UnknownAttribute,
 )
@@ -34,6 +37,7 @@ from palio.spark.types import quoted
 _SHOWN_REJECTS = 3
 _SHOWN_FILTERS = 5
 _SHOWN_REASONS = 5
+_SHOWN_SKIPPED = 5
 
 
 @dataclass(frozen=True)
@@ -62,28 +66,48 @@ class Job:
 
 def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary:
     """Do the job; ``tell`` hears what is being done."""
-    tell("Looking at the events")
-    events = open_events(session, job.events, job.format, Choice(job.result, job.keys, job.bodies, job.round_decimals))
-    tell("Reading filters")
+    with _told_in_summary():
+        tell("Looking at the events")
+        choice = Choice(job.result, job.keys, job.bodies, job.round_decimals)
+        events = open_events(session, job.events, job.format, choice)
+        tell("Reading filters")
+        return _match(session, job, events, tell)
+
+
+def _match(session: SparkSession, job: Job, events: Events, tell: Callable[[str], None]) -> Summary:
     clock = _Clock()
     table = read_filters(session, job.filters)
-    with _told_in_summary(), prepare(table, fail_fast=job.fail_fast) as filters:
+    with ExitStack() as stack:
+        filters = stack.enter_context(prepare(table, fail_fast=job.fail_fast))
+        stack.callback(events.release)
         seconds_filters = clock.lap()
         tell("Matching")
-        result = cast("Result", job.result)
-        matched = events.match(filters, result).persist(StorageLevel.DISK_ONLY)
+        matched = _matched(events, filters, job)
+        stack.callback(matched.unpersist)
+        _write(delivered(matched, cast("Result", job.result)), job.out, job)
+        seconds_match = clock.lap()
+        tell("Counting")
+        found = _count(events, matched, job)
+        places = _write_rejects(session, filters, matched, found.events, job)
+        places = _write_skipped(events.skipped, found.events, places, job)
+        about_filters = _about_filters(table, filters, found)
+        unknown = [] if job.bodies else unknown_attributes(filters.attributes, events.names)
+        seconds = Seconds(seconds_filters, seconds_match, clock.lap())
+        return Summary(found.events, about_filters, found.deliveries, unknown, seconds, places)
+
+
+def _matched(events: Events, filters: FilterSet, job: Job) -> DataFrame:
+    """What is found, computed and kept; files that turn out to be damaged are left out, and it is done again."""
+    while True:
+        found = events.match(filters, cast("Result", job.result)).persist(StorageLevel.DISK_ONLY)
         try:
-            _write(delivered(matched, result), job.out, job)
-            seconds_match = clock.lap()
-            tell("Counting")
-            found = _count(events, matched, job)
-            places = _write_rejects(session, filters, matched, found.events.unreadable, job)
-            about_filters = _about_filters(table, filters, found)
-            unknown = [] if job.bodies else unknown_attributes(filters.attributes, events.names)
-            seconds = Seconds(seconds_filters, seconds_match, clock.lap())
-            return Summary(found.events, about_filters, found.deliveries, unknown, seconds, places)
-        finally:
-            matched.unpersist()
+            found.count()
+        except BaseException as error:
+            found.unpersist()
+            if isinstance(error, Py4JJavaError | PySparkException) and events.leave_out(error, filters):
+                continue
+            raise
+        return found
 
 
 class _Clock:
@@ -104,7 +128,9 @@ def _write(frame: DataFrame, path: str, job: Job) -> None:
     frame.write.mode("overwrite" if job.may_replace else "error").parquet(path)
 
 
-def _write_rejects(session: SparkSession, filters: FilterSet, matched: DataFrame, unreadable: int, job: Job) -> Places:
+def _write_rejects(
+    session: SparkSession, filters: FilterSet, matched: DataFrame, found: EventFigures, job: Job
+) -> Places:
     """Write what was rejected, if anything was; rejects of an earlier run must not stay beside these results."""
     if job.may_replace:
         delete(session, job.rejects)
@@ -112,11 +138,20 @@ def _write_rejects(session: SparkSession, filters: FilterSet, matched: DataFrame
     if filters.rejected:
         rejected_filters = f"{job.rejects}/filters"
         _write(filters.rejects, rejected_filters, job)
-    if unreadable:
+    if found.unreadable:
         unreadable_events = f"{job.rejects}/events"
         added = {"narrow": "filter", "wide": "filters", "counts": "filter"}[job.result]
         _write(matched.where("problem is not null").drop(added), unreadable_events, job)
     return Places(job.out, rejected_filters, unreadable_events)
+
+
+def _write_skipped(skipped: DataFrame | None, found: EventFigures, places: Places, job: Job) -> Places:
+    """Write what was left out, if anything was."""
+    if skipped is None or not found.skipped:
+        return places
+    path = f"{job.rejects}/skipped"
+    _write(skipped, path, job)
+    return replace(places, skipped=path)
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -146,7 +181,16 @@ def _count(events: Events, matched: DataFrame, job: Job) -> _Found:
     read = matched.count() if result == "wide" else events.count()
     silent = _silent(read - (unreadable if job.bodies else 0), delivered(matched, result), events.keys, result)
     told = [ReasonCount(row["problem"], row["count"]) for row in reasons]
-    about_events = EventFigures(read, silent, unreadable, told)
+    skipped = events.skipped
+    first = [] if skipped is None else skipped.orderBy("file", "record").limit(_SHOWN_SKIPPED).collect()
+    about_events = EventFigures(
+        read,
+        silent,
+        unreadable,
+        told,
+        0 if skipped is None else skipped.count(),
+        [SkippedRecord(**row.asDict()) for row in first],
+    )
     return _Found(about_events, deliveries, filters, [(row["filter"], row["count"]) for row in top])
 
 

@@ -25,6 +25,16 @@ class ReasonCount:
 
 
 @dataclass(frozen=True)
+class SkippedRecord:
+    """A file, or a line of one, that could not be read at all, and why."""
+
+    file: str
+    record: str | None
+    """The line; not known of a file."""
+    problem: str
+
+
+@dataclass(frozen=True)
 class EventFigures:
     """What became of the events."""
 
@@ -34,6 +44,9 @@ class EventFigures:
     unreadable: int
     unreadable_reasons: list[ReasonCount]
     """The most frequent ones."""
+    skipped: int
+    """Files, or lines of files, that could not be read at all; they are not among those read."""
+    first_skipped: list[SkippedRecord]
 
 
 @dataclass(frozen=True)
@@ -87,7 +100,7 @@ class Seconds:
 
 @dataclass(frozen=True)
 class Places:
-    """Where the results are; ``None`` if nothing was rejected."""
+    """Where the results are; ``None`` if nothing was rejected or skipped."""
 
     deliveries: str
     rejected_filters: str | None
@@ -146,6 +159,7 @@ def show(summary: Summary | StreamSummary, console: Console | None = None) -> No
         *_most(summary.filters),
         *_rejects(summary.filters),
         *_unreadable(summary.events),
+        *_skipped(summary.events),
         *_unknown(summary.unknown_attributes),
     ):
         console.print(block)
@@ -156,7 +170,8 @@ def _figures(summary: Summary) -> RenderableType:
     events, filters, seconds = summary.events, summary.filters, summary.seconds
     grid = _grid("left", "right", "left")
     silent = "" if events.matching_nothing is None else f"{events.matching_nothing:,} match no filter"
-    grid.add_row("Events", f"{events.read:,}", _joined([silent, _some(events.unreadable, "unreadable")]))
+    skipped = _some(events.skipped, "files or lines skipped")
+    grid.add_row("Events", f"{events.read:,}", _joined([silent, _some(events.unreadable, "unreadable"), skipped]))
     silent = f"{filters.matching_nothing:,} match no event"
     grid.add_row("Filters", f"{filters.read:,}", _joined([silent, _some(filters.rejected, "more rejected")]))
     grid.add_row("Deliveries", f"{summary.deliveries:,}")
@@ -250,6 +265,15 @@ def _unreadable(events: EventFigures) -> list[RenderableType]:
     return _block("Events with values that cannot be read", "bold red", grid)
 
 
+def _skipped(events: EventFigures) -> list[RenderableType]:
+    if not events.skipped:
+        return []
+    shown = len(events.first_skipped)
+    title = "Skipped files or lines" if events.skipped == shown else f"Skipped, {shown} of {events.skipped:,}"
+    lines = [_plain(": ".join(filter(None, (each.file, each.record, each.problem)))) for each in events.first_skipped]
+    return _block(title, "bold red", Text("\n").join(lines))
+
+
 def _unknown(attributes: list[UnknownAttribute]) -> list[RenderableType]:
     if not attributes:
         return []
@@ -264,5 +288,5 @@ def _places(places: Places) -> Text:
     if places.unreadable_events:
         lines.append(f"Events with values that cannot be read are in {places.unreadable_events}")
     if places.skipped:
-        lines.append(f"What was skipped is in {places.skipped}")
+        lines.append(f"Skipped files and lines are in {places.skipped}")
     return Text("\n" + "\n".join(map(printable, lines)))

@@ -86,9 +86,18 @@ def spark_reason(text: str) -> str:
     ... \tat org.apache.spark.Some.method(Some.scala:1)
     ... Caused by: java.io.IOException: disk full''')
     'disk full'
+
+    A file that Spark could not read is named.
+
+    >>> spark_reason('''An error occurred while calling o7.save.
+    ... : org.apache.spark.SparkException: [FAILED_READ_FILE] Encountered error while reading file file:/a.  SQLSTATE
+    ... Caused by: java.io.IOException: no such page''')
+    'file:/a: no such page'
     """
     causes = re.findall(r"^(?:Caused by)?: [\w.$]+: (.+)$", text, re.MULTILINE)
     raised = re.findall(r"^[\w.]+(?:Error|Exception): (.+)$", text, re.MULTILINE)
     lines = [line for line in text.splitlines() if line.strip()] or ["Spark failed and did not say why"]
     last = (causes or raised or lines)[-1 if causes or raised else 0]
-    return re.sub(r"^\[[A-Z0-9_.]+\] | SQLSTATE: \w+$", "", last.strip())
+    told = re.sub(r"^\[[A-Z0-9_.]+\] | SQLSTATE: \w+$", "", last.strip())
+    file = re.search(r"\[FAILED_READ_FILE[\w.]*\] Encountered error while reading file (.+?)\. ", text)
+    return told if file is None or file[1] in told else f"{file[1]}: {told}"

@@ -6,7 +6,7 @@ Needs the extra ``palio[spark]`` and a Java runtime; ``docs/spark.md`` tells how
 """
 
 from palio.spark.archive import Archive
-from palio.spark.event_folder import EventFolder
+from palio.spark.event_folder import EventFolder, SkippedFile
 from palio.spark.filters import FilterSet, prepare, read_filters
 from palio.spark.matching import Result, match
 from palio.spark.patterns import PatternSet, match_patterns, prepare_patterns
@@ -29,6 +29,7 @@ __all__ = [
     "MatchedBatch",
     "PatternSet",
     "Result",
+    "SkippedFile",
     "match",
     "match_patterns",
     "match_stream",

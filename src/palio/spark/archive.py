@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property, reduce
 from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
-from palio.archive.rolls import Part, current
+from palio.archive.rolls import Part, sort_out
 from palio.archive.tables import ENVELOPE
 from palio.errors import CallerError, FileFormatError, brief
 from palio.spark.advice import warn_of_missing
-from palio.spark.event_folder import EventFolder, widened
+from palio.spark.damaged_files import FilePart, damaged_files, skipped_text, tell_skipped
+from palio.spark.event_folder import EventFolder, SkippedFile, widened
 from palio.spark.filters import FilterSet
 from palio.spark.matching import Result, match_archived
 from palio.spark.temporary import opened
 
 _CASE = "spark.sql.caseSensitive"
+_NO_STRUCTS = "it has no columns of envelope and payload"
 
 
 class ArchiveTable(NamedTuple):
@@ -33,41 +35,74 @@ class ArchiveTable(NamedTuple):
     """The column with data and content_type."""
 
 
+class _Part(NamedTuple):
+    """Files that have the same columns."""
+
+    files: list[str]
+    schema: StructType
+    envelope: str
+    payload: str
+
+    @property
+    def attributes(self) -> list[StructField]:
+        """The columns that are attributes."""
+        return [field for field in widened(self.schema) if field.name not in {self.envelope, self.payload}]
+
+
 class Archive:
     """The notifications of an archive, as it is now; attributes may have other types from file to file.
 
     What is archived later, or replaced by compaction within the time that the archive allows for it, makes no
-    difference to it.
+    difference to it. Files that cannot be read are left out, listed in :attr:`skipped` and told to the logger
+    ``palio.spark``.
     """
 
     def __init__(self, session: SparkSession, path: str | os.PathLike[str]) -> None:
+        self._path = os.fspath(path)
         self._folder = EventFolder(session, path)
-        files = current(self._folder.files())
+        self._skipped: list[SkippedFile] = []
+        self._checked: set[str] = set()
+        """Columns that were read already, of all files."""
+        listing = sort_out(self._folder.files())
+        files = [file for files in listing.current.values() for file in files]
         if not files:
-            raise CallerError(f"{os.fspath(path)}: no archive, or one with nothing in it")
-        self._parts, skipped = self._folder.schemas(files)
-        if skipped:
-            advice = f"; set {_CASE} to true" if "COLUMN_ALREADY_EXISTS" in skipped[0].problem else ""
-            others = f"; {len(skipped) - 1:,} more cannot be read" if len(skipped) > 1 else ""
-            raise FileFormatError(f"{skipped[0].file}: {skipped[0].problem}{advice}{others}")
-        self._structs = [_structs_of(schema, part[0]) for part, schema in self._parts]
+            raise CallerError(f"{self._path}: no archive, or one with nothing in it")
+        found, skipped = self._folder.schemas(files)
+        _check_case(skipped)
+        self._parts: list[_Part] = []
+        for each, schema in found:
+            structs = _structs_of(schema)
+            if structs is None:
+                skipped += [SkippedFile(file, f"no file of an archive: {_NO_STRUCTS}") for file in each]
+            else:
+                self._parts.append(_Part(each, schema, *structs))
+        foreign = [SkippedFile(file, "no file of an archive: it has another name") for file in listing.others]
+        self._skip([*skipped, *foreign])
+
+    @property
+    def skipped(self) -> tuple[SkippedFile, ...]:
+        """The files that are left out because they cannot be read, as far as that is known.
+
+        Files without a sound footer are known from the beginning. If it is the content that is damaged, :meth:`match`
+        finds it out, for the columns that it reads.
+        """
+        return tuple(self._skipped)
 
     @cached_property
     def tables(self) -> list[ArchiveTable]:
         """All of it, in parts."""
         return [
-            ArchiveTable(self._folder.table(files, schema).rows, *structs)
-            for (files, schema), structs in zip(self._parts, self._structs, strict=True)
+            ArchiveTable(self._folder.table(part.files, part.schema).rows, part.envelope, part.payload)
+            for part in self._parts
         ]
 
     @property
     def columns(self) -> dict[str, list[DataType]]:
         """The types of each attribute."""
         found: dict[str, dict[DataType, None]] = {}
-        for (_, schema), structs in zip(self._parts, self._structs, strict=True):
-            for field in widened(schema):
-                if field.name not in structs:
-                    found.setdefault(field.name, {}).setdefault(field.dataType)
+        for part in self._parts:
+            for field in part.attributes:
+                found.setdefault(field.name, {}).setdefault(field.dataType)
         return {name: list(types) for name, types in found.items()}
 
     def count(self) -> int:
@@ -86,10 +121,14 @@ class Archive:
 
         Narrow results name a notification by its envelope, the struct ``_palio``. Wide ones have all columns, each of
         which must have one type then.
+
+        The columns that the filters mention, and those of the result, are read once at once, to leave out files whose
+        content is damaged.
         """
         if result == "wide":
             self._check_types()
         with opened(filters) as (made, results):
+            self._leave_out_damaged(made, result)
             warn_of_missing(made, self.columns)
             found = [_match(table, made, result, problems, round_decimals) for table in self.tables]
             results.extend(found)
@@ -98,6 +137,31 @@ class Archive:
             return union
         by = [name for name in union.columns if name != "count"]
         return union.groupBy(*by).agg(sql.sum("count").alias("count")).select(*union.columns)
+
+    def _leave_out_damaged(self, made: FilterSet, result: Result) -> None:
+        """Read the columns that will be matched, but for those that were read before."""
+        parts = [FilePart(part.files, part.schema, self._unchecked(part, made, result)) for part in self._parts]
+        self._skip(damaged_files(self._folder.reader, parts))
+        self._checked.update(name for part in parts for name in part.columns)
+
+    def _unchecked(self, part: _Part, made: FilterSet, result: Result) -> list[str]:
+        if result == "wide":
+            names = part.schema.names
+        else:
+            names = [field.name for field in part.attributes if field.name in made.attributes]
+            names += [part.envelope] if result == "narrow" else []
+        return [name for name in names if name not in self._checked]
+
+    def _skip(self, files: Sequence[SkippedFile]) -> None:
+        """Leave files out from now on; it is an error if no other is left."""
+        gone = {each.file for each in files}
+        left = [part._replace(files=[file for file in part.files if file not in gone]) for part in self._parts]
+        self._parts = [part for part in left if part.files]
+        self._skipped += files
+        vars(self).pop("tables", None)
+        if not self._parts:
+            raise FileFormatError(f"{self._path}: no file of the archive can be read; {skipped_text(self._skipped)}")
+        tell_skipped(files, self._path)
 
     def _check_types(self) -> None:
         for name, types in self.columns.items():
@@ -117,13 +181,18 @@ def is_archive(files: Iterable[str]) -> bool:
     return any(Part.parse(file) is not None for file in files)
 
 
-def _structs_of(schema: StructType, file: str) -> tuple[str, str]:
-    """The columns of the envelope and the payload."""
+def _check_case(skipped: Sequence[SkippedFile]) -> None:
+    """Files that Spark refuses because of a setting are not damaged: nothing must be left out then."""
+    refused = [each for each in skipped if "COLUMN_ALREADY_EXISTS" in each.problem]
+    if refused:
+        raise FileFormatError(f"set {_CASE} to true: {skipped_text(refused)}")
+
+
+def _structs_of(schema: StructType) -> tuple[str, str] | None:
+    """The columns of the envelope and the payload, if there are such."""
     structs = {field.name: type for field in schema.fields if isinstance(type := field.dataType, StructType)}
     names = {"origin" in type.names: name for name, type in structs.items()}  # attributes are no structs
-    if len(structs) != 2 or len(names) != 2:
-        raise FileFormatError(f"{file}: no file of an archive; it has no columns of envelope and payload")
-    return names[True], names[False]
+    return (names[True], names[False]) if len(structs) == len(names) == 2 else None
 
 
 def _match(table: ArchiveTable, made: FilterSet, result: Result, problems: bool, round_decimals: bool) -> DataFrame:

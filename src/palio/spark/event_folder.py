@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
+from functools import reduce
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -20,6 +21,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     ShortType,
+    StringType,
     StructField,
     StructType,
 )
@@ -32,7 +34,7 @@ FORMATS = ("parquet", "json", "csv")
 _TIMES = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]XXX"
 """Times as filters write them: never without a zone."""
 BROKEN_LINE = "_corrupt_record"
-"""The column in which Spark puts a line that is no JSON object; it is there if there is such a line."""
+"""The column in which Spark puts a broken line: one of JSON that is no object, or one of CSV with too few values."""
 _FILE = "_palio_file"
 _WIDER: dict[type[DataType], DataType] = {
     ByteType: LongType(),
@@ -43,7 +45,7 @@ _WIDER: dict[type[DataType], DataType] = {
 """Types that are the same to filters, and so should not differ in results."""
 
 
-class Skipped(NamedTuple):
+class SkippedFile(NamedTuple):
     """A file, or a line of one, that could not be matched."""
 
     file: str
@@ -56,7 +58,7 @@ class Table(NamedTuple):
     files: tuple[str, ...]
     rows: DataFrame
     broken: DataFrame | None = None
-    """Lines that are no events, as ``file`` and ``record``."""
+    """Lines that are no events, as ``file``, ``record`` and ``problem``."""
     held: DataFrame | None = None
     """What Spark keeps on disk until it is released."""
 
@@ -91,7 +93,7 @@ class EventFolder:
         self._path = os.fspath(path)
         self._format = format
         self._files_per_batch = files_per_batch
-        self._schemas = FileSchemas(session, format, self._reader)
+        self._schemas = FileSchemas(session, format, self.reader)
         self.events = 0
         """How many were in the files of the batches that are done, since the query was started."""
 
@@ -107,11 +109,19 @@ class EventFolder:
         columns = "path string, modificationTime timestamp, length long, content binary"
         return reader.schema(columns).load(self._path).select("path")  # so that no content is read
 
-    def files(self) -> Iterator[str]:
-        """Those that are there now, sorted."""
+    def files(self) -> list[str]:
+        """Those that are there now, sorted; empty ones too."""
         reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
-        for row in reader.load(self._path).select("path").orderBy("path").toLocalIterator():
-            yield row["path"]
+        found = map(unquote, reader.load(self._path).inputFiles())
+        return sorted(re.sub(r"^file:/+", "file:/", file) for file in found)
+
+    def empty_files(self) -> list[str]:
+        """Those that have no content."""
+        reader = self._session.read.format("binaryFile").option("recursiveFileLookup", "true")
+        filled = {
+            row["path"] for row in reader.load(self._path).select("path").collect()
+        }  # Spark passes over empty ones
+        return [file for file in self.files() if file not in filled]
 
     def sample(self) -> DataFrame | None:
         """The events of some file that is there now and can be read."""
@@ -122,37 +132,32 @@ class EventFolder:
                 return table.rows
         return None
 
-    def read(self, files: Iterable[str]) -> tuple[list[Table], list[Skipped]]:
+    def read(self, files: Iterable[str]) -> tuple[list[Table], list[SkippedFile]]:
         """The events in some files, those of the same columns together; and the files that cannot be read."""
         same, skipped = self.schemas(files)
         return [self.table(each, schema) for each, schema in same], skipped
 
-    def schemas(self, files: Iterable[str]) -> tuple[list[tuple[list[str], StructType]], list[Skipped]]:
+    def schemas(self, files: Iterable[str]) -> tuple[list[tuple[list[str], StructType]], list[SkippedFile]]:
         """Files with the same columns, beside these columns; and the files that cannot be read."""
         by_columns: dict[str, tuple[list[str], StructType]] = {}
         skipped = []
         for file, found in self._schemas.read(files):
             if isinstance(found, str):
-                skipped.append(Skipped(file, found))
+                skipped.append(SkippedFile(file, found))
             elif found.names == [BROKEN_LINE]:
-                skipped.append(Skipped(file, "none of its lines is a JSON object"))
+                skipped.append(SkippedFile(file, "none of its lines is a JSON object"))
             elif found.fields:  # where there is no column there is no event
                 by_columns.setdefault(found.json(), ([], found))[0].append(file)
         return list(by_columns.values()), skipped
 
     def table(self, files: list[str], schema: StructType) -> Table:
         """The events of files that have these columns."""
-        rows = self._reader().schema(schema).load(files)
-        if self._format != "json" or BROKEN_LINE not in rows.columns:
-            return Table(tuple(files), _widened(rows))
-        # Spark has to keep such rows, because what it finds broken depends on the columns that it is asked for
-        held = rows.withColumn(_FILE, sql.col("_metadata.file_path")).persist(StorageLevel.DISK_ONLY)
-        broken = held.where(sql.col(BROKEN_LINE).isNotNull())
-        lines = broken.select(sql.col(_FILE).alias("file"), sql.col(BROKEN_LINE).alias("record"))
-        whole = held.where(sql.col(BROKEN_LINE).isNull()).drop(BROKEN_LINE, _FILE)
-        return Table(tuple(files), _widened(whole), lines, held)
+        wanted = with_broken_lines(schema, self._format)
+        rows, broken, held = whole_lines(self.reader().schema(wanted).load(files), self._format)
+        return Table(tuple(files), _widened(rows), broken, held)
 
-    def _reader(self) -> DataFrameReader:
+    def reader(self) -> DataFrameReader:
+        """Reads files of the folder, whose names it takes as they are."""
         reader = event_reader(self._session, self._format)
         return reader.options(basePath=self._path, __globPaths__=False)  # a name of a file is no pattern
 
@@ -163,11 +168,57 @@ def event_reader(session: SparkSession, format: str) -> DataFrameReader:
     if format == "json":
         return reader.options(inferTimestamp=True, timestampFormat=_TIMES)
     if format == "csv":  # a day is no instant, so it stays a string, which filters can compare
-        return reader.options(header=True, inferSchema=True, preferDate=False, timestampFormat=_TIMES)
+        typed = reader.options(header=True, inferSchema=True, preferDate=False, timestampFormat=_TIMES)
+        return typed.option("columnPruning", False)  # else lines are broken or not by the columns that are asked for
     return reader
 
 
-def unreadable_file(error: Exception, files: Collection[str]) -> Skipped | None:
+class WholeLines(NamedTuple):
+    """Rows of files of text."""
+
+    rows: DataFrame
+    broken: DataFrame | None = None
+    """The other lines, as ``file``, ``record`` and ``problem``."""
+    held: DataFrame | None = None
+    """What Spark keeps on disk until it is released."""
+
+
+def with_broken_lines(schema: StructType, format: str) -> StructType:
+    """The columns, and for CSV one for lines that have another number of values."""
+    is_needed = format == "csv" and schema.names and BROKEN_LINE not in schema.names
+    return StructType([*schema.fields, StructField(BROKEN_LINE, StringType())]) if is_needed else schema
+
+
+def whole_lines(rows: DataFrame, format: str) -> WholeLines:
+    """The rows without those that stand for broken lines."""
+    if format == "parquet" or BROKEN_LINE not in rows.columns:
+        return WholeLines(rows)
+    named = rows.withColumn(_FILE, rows.metadataColumn("_metadata")["file_path"])
+    is_broken = sql.col(BROKEN_LINE).isNotNull()
+    if format == "json":
+        # Spark has to keep such rows, because what it finds broken depends on the columns that it is asked for
+        named = held = named.persist(StorageLevel.DISK_ONLY)
+        problem = "no JSON object"
+    else:
+        held = None
+        problem = f"not a value for each of the {len(rows.columns) - 1:,} columns"
+        first = quoted(next(name for name in rows.columns if name != BROKEN_LINE))
+        named = named.where(sql.coalesce(sql.length(first.cast("string")), sql.lit(0)) >= 0)  # Spark wants to read one
+    broken = named.where(is_broken).select(
+        sql.col(_FILE).alias("file"), sql.col(BROKEN_LINE).alias("record"), sql.lit(problem).alias("problem")
+    )
+    return WholeLines(named.where(~is_broken).drop(BROKEN_LINE, _FILE), broken, held)
+
+
+def skipped_table(session: SparkSession, files: Iterable[SkippedFile], lines: Iterable[DataFrame]) -> DataFrame | None:
+    """Files and lines that were skipped, as ``file``, ``record`` and ``problem``; ``None`` if nothing can have been."""
+    rows = [(each.file, None, each.problem) for each in files]
+    parts = [session.createDataFrame(rows, "file string, record string, problem string")] if rows else []
+    parts += lines
+    return reduce(DataFrame.unionByName, parts) if parts else None
+
+
+def unreadable_file(error: Exception, files: Collection[str]) -> SkippedFile | None:
     """Which of the files made a query fail, if it was one of them."""
     if not isinstance(error, Py4JJavaError):
         return None
@@ -177,13 +228,13 @@ def unreadable_file(error: Exception, files: Collection[str]) -> Skipped | None:
             parameters = java.getMessageParameters()
             if str(java.getCondition()).startswith("FAILED_READ_FILE") and parameters.containsKey("path"):
                 path = str(parameters.get("path"))  # escaped or not, as it happens
-                meant = [file for file in files if _plain(file) in {_plain(path), _plain(unquote(path))}]
-                return Skipped(meant[0], reason(error)) if len(meant) == 1 else None
+                meant = [file for file in files if plain(file) in {plain(path), plain(unquote(path))}]
+                return SkippedFile(meant[0], reason(error)) if len(meant) == 1 else None
         java = java.getCause()
     return None
 
 
-def _plain(path: str) -> str:
+def plain(path: str) -> str:
     """Spark writes one slash after the scheme, or three."""
     return re.sub(r"^(\w+):/+", r"\1:/", path)
 

@@ -26,6 +26,8 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
 
+EMPTY = "the file is empty"
+"""What is told of a Parquet file without a byte; files of text may be empty."""
 _LOOKS = 8
 """Files that are looked at at the same time; that is mostly waiting."""
 _FEW = 4
@@ -78,7 +80,8 @@ class FileSchemas:
         try:
             return file, self._reader().load([file]).schema
         except (PySparkException, Py4JJavaError) as error:
-            return file, reason(error)
+            told = reason(error)
+            return file, EMPTY if self._format == "parquet" and "UNABLE_TO_INFER_SCHEMA" in told else told
 
     def _kinds(self, pool: ThreadPoolExecutor, files: Sequence[str]) -> dict[str, _Kind]:
         """The kinds of those files that have a signature."""

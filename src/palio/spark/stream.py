@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, DataType
 from palio.errors import CallerError, PalioError, brief
 from palio.model.limits import READING_LIMITS, Limits
 from palio.spark.archive import is_archive
-from palio.spark.event_folder import EventFolder, Skipped, Table, unreadable_file
+from palio.spark.event_folder import EventFolder, SkippedFile, Table, skipped_table, unreadable_file
 from palio.spark.file_schemas import reason
 from palio.spark.filters import FilterSet, prepare
 from palio.spark.matching import Result, delivered, is_delivery, match
@@ -270,14 +270,14 @@ class _FolderWriter(_BatchWriter):
         if self._reader is None:
             self._reader = self._folder.within(_session_for_files(batch.sparkSession, self._session))
         files = {row["path"] for row in batch.collect()}
-        skipped = [Skipped(file, _NO_STREAM) for file in files if is_archive([file])]
+        skipped = [SkippedFile(file, _NO_STREAM) for file in files if is_archive([file])]
         files -= {each.file for each in skipped}
         while (matched := self._try(made, files, skipped, place)) is None:
             files -= {each.file for each in skipped}
         self._folder.events += matched.events or 0
         return matched
 
-    def _try(self, made: FilterSet, files: set[str], skipped: list[Skipped], place: int) -> MatchedBatch | None:
+    def _try(self, made: FilterSet, files: set[str], skipped: list[SkippedFile], place: int) -> MatchedBatch | None:
         """Do the batch with these files; if one of them turns out to be unreadable it is added to those skipped."""
         assert self._reader is not None
         tables, unread = self._reader.read(files)
@@ -294,9 +294,9 @@ class _FolderWriter(_BatchWriter):
             for table in tables:
                 table.release()
 
-    def _match(self, tables: list[Table], made: FilterSet, skipped: list[Skipped], place: int) -> MatchedBatch:
+    def _match(self, tables: list[Table], made: FilterSet, skipped: list[SkippedFile], place: int) -> MatchedBatch:
         fitting = [(table, found) for table in tables if (found := self._fitting(table, made, skipped)) is not None]
-        told = self._told(skipped, tables)
+        told = skipped_table(self._session, skipped, [table.broken for table in tables if table.broken is not None])
         count = 0 if told is None else told.count()
         if told is not None:
             self._write_some(told, count, "skipped", place)
@@ -310,7 +310,7 @@ class _FolderWriter(_BatchWriter):
             self._results.clear(table, place)
         return matched
 
-    def _fitting(self, table: Table, made: FilterSet, skipped: list[Skipped]) -> DataFrame | None:
+    def _fitting(self, table: Table, made: FilterSet, skipped: list[SkippedFile]) -> DataFrame | None:
         """What is found in a table, unless its columns do not fit to the filters or to the results so far."""
         try:
             self._how.check_names(table.rows)
@@ -324,20 +324,10 @@ class _FolderWriter(_BatchWriter):
                         f"{before.simpleString()}; cast it, or begin another folder of results"
                     )
         except PalioError as error:
-            skipped += [Skipped(file, str(error)) for file in table.files]
+            skipped += [SkippedFile(file, str(error)) for file in table.files]
             return None
         self._types |= types
         return found
-
-    def _told(self, skipped: list[Skipped], tables: list[Table]) -> DataFrame | None:
-        lines = [
-            table.broken.select("file", "record", sql.lit("no JSON object").alias("problem"))
-            for table in tables
-            if table.broken is not None
-        ]
-        rows = [(each.file, None, each.problem) for each in skipped]
-        files = [self._session.createDataFrame(rows, "file string, record string, problem string")] if rows else []
-        return reduce(_union, files + lines) if files or lines else None
 
     def _check(self, batch: DataFrame, made: FilterSet) -> None:  # noqa: ARG002 (it has the names of files)
         """Whether filters fit is seen file by file, and attributes may come with later ones."""

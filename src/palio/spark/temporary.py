@@ -3,6 +3,9 @@
 A result is a plan, which Spark may run at any time, and from which other plans are derived. So a set must stay as
 long as any plan, job or query of the Java process has the function that matches against it. When there is none any
 more, Java collects the function as garbage, and weak references to it are empty.
+
+A result that was read with ``toLocalIterator`` keeps its set until the process ends. Spark runs the jobs of an iterator
+after it has noted the end of their query, and then never removes them from ``DAGScheduler.activeQueryToJobs``.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@
 - *folder-stream*: ``palio.spark.match_stream`` over an ``EventFolder`` of many small files, beside the same over
   Spark's own stream of these files; see :mod:`palio.bench.spark.folders`.
 
-The workload *unions* is another thing: it compares ``palio.spark.match`` with itself, see
-:mod:`palio.bench.spark.unions`.
+Two workloads are other things: *unions* compares ``palio.spark.match`` with itself, see
+:mod:`palio.bench.spark.unions`; *archives* measures how long it takes to open an archive with many column sets, see
+:mod:`palio.bench.spark.archives`.
 
 Before anything is measured, all engines must count the same for every filter on a sample of the events.
 """

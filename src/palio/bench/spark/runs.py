@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from palio import spark
 from palio.bench.report import Figure, Report, machine
-from palio.bench.spark import folders, unions
+from palio.bench.spark import archives, folders, unions
 from palio.bench.spark.engines import ENGINES as _ENGINES
 from palio.bench.spark.engines import Case, Counts, Engine, Figures, OutOfReachError, Pace
 from palio.bench.spark.joins import JOINS
@@ -21,7 +21,7 @@ from palio.bench.workloads import WORKLOADS
 from palio.errors import InternalError
 
 ENGINES = (*_ENGINES, folders.ENGINE)
-WORKLOAD_NAMES = (*JOINS, "unions")
+WORKLOAD_NAMES = (*JOINS, "unions", archives.NAME)
 SIZES = (10_000, 100_000, 1_000_000)
 """Numbers of filters that are measured unless others are asked for."""
 USUAL = Pace(events=4_000_000, drawn=100_000, round_seconds=4.0, rounds=3, join_seconds=90.0)
@@ -77,6 +77,9 @@ def run(  # noqa: PLR0913 - each is an option of the command line
                 if name == "unions":
                     found = unions.run(session, Path(place), pace.union_events, progress)
                     rows += [dict.fromkeys(_KEYS) | row for row in found]
+                    continue
+                if name == archives.NAME:
+                    rows += [dict.fromkeys(_KEYS) | row for row in archives.run(session, Path(place), progress)]
                     continue
                 progress(f"{name}: drawing events")
                 cores = session.sparkContext.defaultParallelism
