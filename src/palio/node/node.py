@@ -323,6 +323,8 @@ class Node:
                 self.reading.detach(party, reading, self._now)
             case ports.Acknowledge(party, number, reading):
                 self.reading.acknowledge(party, number, reading)
+            case ports.Expect(peer, role):
+                self.neighbours.expect(peer, role)
             case ports.Connect() | ports.Disconnect() | ports.Allow() | ports.Doubt() | ports.Lost():
                 self._link(given)
 
