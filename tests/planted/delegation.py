@@ -172,3 +172,9 @@ def _numbers_used_again(right: _Right) -> _Right:
         delegating._tag = 0
 
     return restore
+
+
+@BUGS.plant(Delegating, "is_due", _BOTH, ("none", "links", "crashes"))
+def _room_for_monitors_is_not_noticed(_right: _Right) -> _Right:
+    """When a neighbour has room for more monitors, those that wait go on waiting until there is something else."""
+    return lambda _delegating, _room: False

@@ -185,6 +185,9 @@ class Node:
         self.telling.acknowledge(self._base_of, now)
         if self._has_news or self.telling.is_waiting or self.neighbours.deadline is not None:
             self._has_news |= self.telling.is_due(now) or self.neighbours.is_due(now)
+        if not self._has_news:
+            self._has_news = self.delegating.is_due(self._room_for_monitors)
+        if self._has_news:
             while self._has_news:
                 self.tell()
             due = self.monitors.deadline
@@ -487,7 +490,7 @@ class Node:
         for peer, said in self.neighbours.updates(self._now, pressing=pressing):
             events += self._say(peer, said)
         events += self.links.reconsider(self._now)
-        pressing |= self.delegating.reconsider()
+        pressing |= self.delegating.reconsider(None if pressing else self._room_for_monitors)
         events += self._tell_changes(pressing=pressing)
         self.happened(events)  # not before: whoever is told of them may tell what is newer than the rest of this
         self.talk_of_patterns()
@@ -526,8 +529,15 @@ class Node:
         if not self._has_news:
             events: list[LinkEvent] = []
             for peer, message in self.delegating.outgoing():
+                before = self._next_of(peer)
                 events += self._say(peer, [message])
+                if isinstance(message, messages.Delegate | messages.Recall) and self._next_of(peer) > before:
+                    self.telling.sent(peer, self._next_of(peer), 1, self._now)
             self.happened(events)
+
+    def _room_for_monitors(self, peer: str) -> int:
+        """How many monitors may be moved to or from a neighbour now; other changes have as much room."""
+        return (self.telling.room(peer) + 1) // 2
 
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> list[tuple[Any, ...]]:
         """Take it that neighbours know what they would have to be told now: they were told in an earlier life, or it
