@@ -79,8 +79,8 @@ def _handed_over_at_once(right: _Right) -> _Right:
 def _recall_overtakes_subscriptions(right: _Right) -> _Right:
     """Neighbours are told to stop watching before they are told of the filters."""
 
-    def reconsider(delegating: Delegating) -> bool:
-        right(delegating)
+    def reconsider(delegating: Delegating, room: Callable[[str], int] | None) -> bool:
+        right(delegating, room)
         return False
 
     return reconsider

@@ -13,7 +13,7 @@ from palio.routing.merging import Merged
 from palio.routing.messages import Advertise, Control, Standing, Subscribe, begun
 from palio.routing.outlooks import _Side
 from palio.routing.pool import Pool
-from palio.routing.telling import Said, Telling, _Changes
+from palio.routing.telling import Telling, _Changes
 from palio.routing.unions import Merging, United
 from tests.planted.bugs import TREES, Bugs
 
@@ -170,16 +170,10 @@ def _absorbed_not_noted(_right: _Right) -> _Right:
     return lambda _pool, _element, _part: None
 
 
-@BUGS.plant(Telling, "take", TREES)
+@BUGS.plant(Telling, "is_due", TREES)
 def _flush_timer_forgotten(right: _Right) -> _Right:
     """What waits is told when there is something else to do, however long that takes."""
-
-    def take(telling: Telling, changes: Said, now: int, **pressing: bool) -> Said:
-        said = right(telling, changes, now, **pressing)
-        telling.deadline = None
-        return said  # type: ignore[no-any-return]
-
-    return take
+    return lambda telling, now: telling.deadline is None and right(telling, now)
 
 
 @BUGS.plant(Telling, "take", ("hs", "as"), ("races",))

@@ -8,7 +8,7 @@ other one goes on from there with what it has collected.
 =====================  =================================================================================================
 here → offered         ``Delegate`` is sent; the neighbour collects from now on, and says ``Accepted``
 offered → away         ``Accepted`` comes: all that the neighbour has not collected was here; ``Continue`` is sent
-here → away            at once, with ``Delegate``, if nobody was told of the filters: there is nothing on the way; if the
+here → away            at once, with ``Delegate``, if nobody was told of the filters: nothing is on the way; if the
                        neighbour has no room, it is away without a number until ``Delegate`` is sent
 away → recalled        the filters are told, then ``Recall`` is sent; what comes is collected
 recalled → here        ``Returned`` comes: all that was taken was here; what was collected is looked at

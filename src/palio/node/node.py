@@ -183,10 +183,7 @@ class Node:
             self.talk_of_patterns()
             due = self.monitors.deadline
         self.telling.acknowledge(self._base_of, now)
-        if self._has_news or self.telling.is_waiting or self.neighbours.deadline is not None:
-            self._has_news |= self.telling.is_due(now) or self.neighbours.is_due(now)
-        if not self._has_news:
-            self._has_news = self.delegating.is_due(self._room_for_monitors)
+        self._has_news |= self._is_due(now)
         if self._has_news:
             while self._has_news:
                 self.tell()
@@ -202,6 +199,11 @@ class Node:
             outputs = self._hold(self._keeping, outputs, entries)
         at_once, self._at_once = self._at_once, []
         return at_once + outputs
+
+    def _is_due(self, now: int) -> bool:
+        """Whether neighbours have to be told what has waited: for its time, or until they have room for it."""
+        is_due = (self.telling.is_waiting and self.telling.is_due(now)) or self.neighbours.is_due(now)
+        return is_due or self.delegating.is_due(self._room_for_monitors)
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
