@@ -84,7 +84,7 @@ class Side:
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:
         return "it cannot be" if self._refuses else None
 
-    def obstacle(self, peer: str, wish: Wish) -> str | None:
+    def obstacle(self, peer: str, wish: Wish, *, only_cycles: bool = False) -> str | None:
         return None
 
 

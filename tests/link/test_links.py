@@ -55,7 +55,7 @@ class Server:
     def introduction(self) -> tuple[str, Members, tuple[int, ...]]:
         return "as", ((self.name, (0, "", 0)),), ()
 
-    def obstacle(self, peer: str, wish: Wish) -> str | None:
+    def obstacle(self, peer: str, wish: Wish, *, only_cycles: bool = False) -> str | None:
         return self.obstacles.get(peer)
 
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:

@@ -79,8 +79,8 @@ def _handed_over_at_once(right: _Right) -> _Right:
 def _recall_overtakes_subscriptions(right: _Right) -> _Right:
     """Neighbours are told to stop watching before they are told of the filters."""
 
-    def reconsider(delegating: Delegating) -> bool:
-        right(delegating)
+    def reconsider(delegating: Delegating, room: Callable[[str], int] | None) -> bool:
+        right(delegating, room)
         return False
 
     return reconsider
@@ -172,3 +172,9 @@ def _numbers_used_again(right: _Right) -> _Right:
         delegating._tag = 0
 
     return restore
+
+
+@BUGS.plant(Delegating, "is_due", _BOTH, ("none", "links", "crashes"))
+def _room_for_monitors_is_not_noticed(_right: _Right) -> _Right:
+    """When a neighbour has room for more monitors, those that wait go on waiting until there is something else."""
+    return lambda _delegating, _room: False

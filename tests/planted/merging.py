@@ -7,7 +7,6 @@ from typing import Any
 
 from palio.matching.preparation import Steps
 from palio.node.keeping import Keeping
-from palio.node.node import Node
 from palio.routing import unions
 from palio.routing.compression import Compression
 from palio.routing.merging import Merged
@@ -171,18 +170,10 @@ def _absorbed_not_noted(_right: _Right) -> _Right:
     return lambda _pool, _element, _part: None
 
 
-@BUGS.plant(Node, "_earliest", TREES)
+@BUGS.plant(Telling, "is_due", TREES)
 def _flush_timer_forgotten(right: _Right) -> _Right:
     """What waits is told when there is something else to do, however long that takes."""
-
-    def earliest(node: Node, due: int | None) -> int | None:
-        deadline, node.telling.deadline = node.telling.deadline, None
-        try:
-            return right(node, due)  # type: ignore[no-any-return]
-        finally:
-            node.telling.deadline = deadline
-
-    return earliest
+    return lambda telling, now: telling.deadline is None and right(telling, now)
 
 
 @BUGS.plant(Telling, "_note", TREES)

@@ -242,6 +242,23 @@ def test_a_wave_is_sent_when_the_changes_before_it_were_undone() -> None:
     assert not server.telling.is_waiting
 
 
+def test_what_waits_for_a_neighbour_does_not_wait_for_other_changes_as_well() -> None:
+    """Each part waited for the delay once more."""
+    telling = Telling(TellingSettings(delay=500, in_flight=2))
+    changes: list[Control] = [Subscribe(Filter.parse(f"x = {number}").canonical()) for number in range(6)]
+    assert telling.take([("rome", changes)], 0) == []
+    now = 500
+    while telling.is_waiting:
+        assert telling.is_due(now), "no other delay begins"
+        ((peer, said),) = telling.take([], now)
+        assert len(said) <= 3
+        telling.sent(peer, now, len(said), now)
+        assert not telling.is_due(now + 5)
+        telling.acknowledge(lambda _: 1_000, now + 5)
+        now += 10
+    assert now == 530
+
+
 def test_what_was_cancelled_before_its_round_began_is_never_told() -> None:
     server = Server(in_flight=1)
     first, second, third, fourth = (Filter.parse(f"x = {number}").canonical() for number in range(4))

@@ -7,6 +7,7 @@ from typing import Any
 from palio.link.frames import Open
 from palio.node.node import Node, NodeSettings
 from palio.server import linking
+from palio.server.config import Peer
 from palio.server.metrics import Metrics
 from palio.server.server import Server
 from palio.server.status import STATE_REASONS, status
@@ -108,6 +109,27 @@ def test_the_server_that_refuses_a_link_says_why() -> None:
                 await until(lambda: milan.peers.is_up("rome"))
                 assert link_of(milan, "rome")["reason"] == ""
                 assert milan.driver.node.links.declined == {}
+
+    run(play())
+
+
+def test_configurations_that_contradict_each_other_are_named_at_both_servers() -> None:
+    """Also if one of the servers does not open the link; before, the one that did decided."""
+
+    async def play() -> None:
+        waits = [{"name": "rome", "role": "master"}]
+        async with serving(architecture="hs", peers=waits) as milan:
+            asks = [{"name": "milan", "url": f"palio://127.0.0.1:{milan.port}", "role": "master"}]
+            async with serving(server="rome", architecture="hs", peers=asks) as rome:
+                await until(lambda: link_of(rome, "milan")["state"] == "refused")
+                assert link_of(milan, "rome")["reason"] == link_of(rome, "milan")["reason"]
+                assert link_of(rome, "milan")["reason"] == (
+                    "in the configuration of milan rome is its master, and rome asks to be its client; "
+                    "correct the role in one of the two configurations"
+                )
+                milan.peers.configure((Peer(name="rome", role="client"),))
+                rome.peers.configure(rome.config.peers)
+                await until(lambda: rome.peers.is_up("milan"))
 
     run(play())
 

@@ -60,12 +60,14 @@ def test_the_matrix_has_what_may_disturb() -> None:
     found = {faults: epochs(faults) for faults in FAULTS}
     by_crashes = [faults for faults in FAULTS if any(epoch.died for epoch in found[faults])]
     by_anything = [faults for faults in FAULTS if any(epoch.is_disturbed for epoch in found[faults])]
+    by_cycles = [faults for faults in FAULTS if any(epoch.had_cycle for epoch in found[faults])]
+    assert by_cycles == ["links", "races"]
     assert by_crashes == ["crashes", "all"]
     assert by_anything == ["links", "races", "crashes", "all"]
     for check, *marks in rows:
         assert set(marks) <= {"yes", "rests"}
         rests = [faults for faults, mark in zip(FAULTS, marks, strict=True) if mark == "rests"]
-        assert rests in ([], by_crashes, by_anything), check
+        assert rests in ([], by_crashes, by_cycles, by_anything), check
 
 
 @pytest.mark.parametrize(

@@ -140,10 +140,14 @@ class End:
                 self._keeper.put(("wish", self.peer), wish)
 
     def reconsider(self, now: int) -> list[LinkEvent]:
-        """After a change of the network, ask again for a link that this server itself had blocked."""
+        """After a change of the network, ask again for a link that this server itself had blocked.
+
+        The neighbour may have refused it because of a cycle of which this server gets to know later. Other obstacles
+        say nothing about its reason: two links that exclude each other would be asked for in turn for ever.
+        """
         assert self.wish is not None
         was_blocked = self.is_blocked
-        self.is_blocked = self._host.obstacle(self.peer, self.wish) is not None
+        self.is_blocked = self._host.obstacle(self.peer, self.wish, only_cycles=not was_blocked) is not None
         return self.happen(Event.RETRY, now) if was_blocked and not self.is_blocked else []
 
     # -- frames --------------------------------------------------------------------------------------------------------
@@ -181,6 +185,13 @@ class End:
         if self._answer is not None:
             return self._answer[0].session
         return self._question.frame.session if self._question is not None else None
+
+    @property
+    def role(self) -> str | None:
+        """The role of the neighbour in the link that this end has, or has accepted."""
+        if self.link is not None:
+            return self.link.role
+        return None if self._answer is None else OPPOSITE[self._answer[0].role]
 
     def _classify_open(self, frame: Open) -> tuple[Event, str]:
         if frame.session in self.closing:

@@ -68,7 +68,12 @@ class Links:
         if peer == self._server:
             raise CallerError(f"{brief(peer)} cannot be linked with itself")
         end = self._end(peer)
-        if end.link is not None and (end.wish == wish or end.link.role != wish.role):
+        if end.role not in (None, wish.role):
+            raise CallerError(
+                f"there is a link to {brief(peer)} already, which is the {end.role} of this server and not its "
+                f"{wish.role}; correct the role in one of the two configurations"
+            )
+        if end.link is not None and end.wish == wish:
             raise CallerError(f"there is a link to {brief(peer)} already")
         return self._happened(end, end.want(wish, now), now)
 

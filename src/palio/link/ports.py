@@ -69,7 +69,7 @@ class Host(Protocol):
     def introduction(self) -> tuple[str, Members, tuple[int, ...]]:
         """The architecture, the servers of the tree, and the limits of this server."""
 
-    def obstacle(self, peer: str, wish: Wish) -> str | None:
+    def obstacle(self, peer: str, wish: Wish, *, only_cycles: bool = False) -> str | None:
         """The reason why asking for a wanted link would be in vain now, or ``None``."""
 
     def refusal(self, peer: str, role: str, architecture: str | None, members: Members) -> str | None:

@@ -86,7 +86,7 @@ class Containment:
                 node.emit(Reply(party if by is None else by, number, FaultError()))
             case (
                 FromPeer(peer) | ports.Connect(peer) | ports.Disconnect(peer)
-                | ports.Allow(peer) | ports.Doubt(peer) | ports.Lost(peer)
+                | ports.Allow(peer) | ports.Expect(peer) | ports.Doubt(peer) | ports.Lost(peer)
             ):  # fmt: skip
                 self.report(where, error)
                 node.lose(peer, "a fault of this server, which is described in its log")

@@ -8,15 +8,21 @@ other one goes on from there with what it has collected.
 =====================  =================================================================================================
 here → offered         ``Delegate`` is sent; the neighbour collects from now on, and says ``Accepted``
 offered → away         ``Accepted`` comes: all that the neighbour has not collected was here; ``Continue`` is sent
-here → away            at once, with ``Delegate``, if nobody was told of the filters: there is nothing on the way
+here → away            at once, with ``Delegate``, if nobody was told of the filters: nothing is on the way; if the
+                       neighbour has no room, it is away without a number until ``Delegate`` is sent
 away → recalled        the filters are told, then ``Recall`` is sent; what comes is collected
 recalled → here        ``Returned`` comes: all that was taken was here; what was collected is looked at
 =====================  =================================================================================================
+
+A neighbour needs comparisons to take in a monitor or to give it back, as for changes of filters. So only as many are
+under way as :mod:`palio.routing.pacing` permits. The others wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from palio.errors import PeerError, brief
@@ -57,12 +63,23 @@ class Delegating:
         """The watches for neighbours."""
         self._tag = 0
         self._outgoing: list[tuple[str, Message]] = []
+        self._moving: Counter[str] = Counter()
+        """How many of these are requests to take in a monitor or to give it back, by neighbour."""
+        self._waiting: dict[str, dict[Watch, None]] = {}
+        """The watches that are to go to neighbours, or to come back, when these have room for that."""
+        self._awaited: dict[Watch, str] = {}
+        """The neighbour for which each of them waits."""
 
     # -- where monitors should be --------------------------------------------------------------------------------------
 
-    def reconsider(self) -> bool:
-        """Move the monitors that belong elsewhere now; whether neighbours have to be told at once what is wanted."""
+    def reconsider(self, room: Callable[[str], int] | None) -> bool:
+        """Move the monitors that belong elsewhere now; whether neighbours have to be told at once what is wanted.
+
+        ``room`` says for how many monitors a neighbour has room; without it, all are moved.
+        """
         moved = self._monitors.moved
+        for peer, waiting in self._waiting.items():
+            moved.update(dict.fromkeys(islice(waiting, None if room is None else room(peer))))
         if not self._router.advertisements_spread:
             moved.clear()
         elif moved or self._by_filter:
@@ -71,11 +88,12 @@ class Delegating:
         while moved:
             watch = next(iter(moved))
             del moved[watch]
+            self._wait_no_longer(watch)
             if watch.place is Place.OVER:
                 self._forget(watch)
             else:
                 self._index(watch)
-                self._settle(watch)
+                self._settle(watch, room)
         return any(isinstance(message, messages.Recall) for _, message in self._outgoing)
 
     def reconsider_peer(self, peer: str) -> None:
@@ -83,21 +101,60 @@ class Delegating:
         for watches in (self._lent, self._taken_in):
             self._monitors.moved.update(dict.fromkeys(each for owner, each in watches.items() if owner.peer == peer))
 
-    def _settle(self, watch: Watch) -> None:
+    def is_due(self, room: Callable[[str], int]) -> bool:
+        """Whether a neighbour has room for a monitor that waits for that."""
+        return any(room(peer) > 0 for peer in self._waiting)
+
+    def _may_move(self, watch: Watch, peer: str, room: Callable[[str], int] | None) -> bool:
+        """Whether a neighbour has room for one more monitor; otherwise the watch waits for that."""
+        if room is None or room(peer) > self._moving[peer]:
+            self._moving[peer] += 1
+            return True
+        self._waiting.setdefault(peer, {})[watch] = None
+        self._awaited[watch] = peer
+        return False
+
+    def _wait_no_longer(self, watch: Watch) -> None:
+        peer = self._awaited.pop(watch, None)
+        if peer is not None:
+            del self._waiting[peer][watch]
+            if not self._waiting[peer]:
+                del self._waiting[peer]
+
+    def _settle(self, watch: Watch, room: Callable[[str], int] | None) -> None:
         target = self._target(watch)
         if watch.place is Place.OFFERED and target != watch.peer:
             self._send(watch, messages.Release(watch.tag))
             self._unlend(watch)
             self._monitors.move(watch, Place.HERE, self._factors(watch))
+        elif watch.place is Place.AWAY and not watch.tag:
+            self._settle_waiting(watch, target, room)
         elif watch.place is Place.AWAY and target != watch.peer:
-            self._monitors.move(watch, Place.RECALLED)
-            self._send(watch, messages.Recall(watch.tag))
+            if self._may_move(watch, watch.peer, room):
+                self._monitors.move(watch, Place.RECALLED)
+                self._send(watch, messages.Recall(watch.tag))
         elif watch.place is Place.HERE and target != LOCAL:
-            self._lend(watch, target)
+            is_with_state = watch.is_silent and bool(self._monitors.held_for(watch))
+            if is_with_state or self._may_move(watch, target, room):
+                self._lend(watch, target)
+            elif watch.is_silent:
+                watch.peer = target
+                self._monitors.move(watch, Place.AWAY)
         elif watch.place is Place.HERE and (factors := self._factors(watch)) != watch.factors:
             self._monitors.move(watch, Place.HERE, factors)
         if watch.place is not Place.AWAY:
             self._speak(watch)
+
+    def _settle_waiting(self, watch: Watch, target: str, room: Callable[[str], int] | None) -> None:
+        """A watch waits to be handed over: its neighbour has room now, or it belongs elsewhere."""
+        if target == LOCAL:
+            watch.peer = LOCAL
+            self._monitors.move(watch, Place.HERE, self._factors(watch))
+        elif self._may_move(watch, target, room):
+            self._lend(watch, target)
+        elif watch.peer != target:
+            watch.peer = target
+            self._monitors.keep(watch)
 
     def _speak(self, watch: Watch) -> None:
         """Neighbours are told of a pattern's filters now; if it is of another server, they may know them already."""
@@ -206,6 +263,7 @@ class Delegating:
         """What neighbours have to be told, behind all that they have to be told of filters."""
         self._outgoing += self._monitors.elements()
         outgoing, self._outgoing = self._outgoing, []
+        self._moving.clear()
         return outgoing
 
     # -- what comes from neighbours ------------------------------------------------------------------------------------
@@ -262,7 +320,7 @@ class Delegating:
             case messages.Recall():
                 watch.is_leaving = True
                 self._monitors.keep(watch)
-                if watch.place is Place.AWAY:
+                if watch.place is Place.AWAY and watch.tag:
                     self._monitors.move(watch, Place.RECALLED)
                     self._send(watch, messages.Recall(watch.tag))
                 elif watch.place is not Place.RECALLED:
@@ -281,6 +339,9 @@ class Delegating:
 
     def lost(self, peer: str, now: int) -> None:
         """A neighbour is gone: what it watched goes on here, what it has asked for is over."""
+        for watch in tuple(self._waiting.get(peer, ())):
+            self._wait_no_longer(watch)
+            self._monitors.moved[watch] = None
         for owner in [owner for owner in self._taken_in if owner.peer == peer]:
             self._monitors.end(self._taken_in.pop(owner))
         for watch in [watch for watch in self._lent.values() if watch.peer == peer]:

@@ -326,6 +326,8 @@ class _Fitting:
             return f"a pattern that is {place.value}"
         if place in (Place.HERE, Place.EXPECTED):
             return "a pattern that is here, and lent" if tag else None
+        if place is Place.AWAY and not tag and spreads:
+            return None  # it waits until the neighbour has room for it
         at = Commission(peer, tag)
         if not tag or at in lent or not spreads or self._router.peers.get(peer) is not Role.PEER:
             return f"a pattern that is at {brief(peer)} as number {tag}, which cannot be"

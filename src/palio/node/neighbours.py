@@ -37,6 +37,8 @@ class Neighbours:
         """What counts of what they say."""
         self.unconfirmed: dict[tuple[str, messages.Standing], None] = {}
         """What neighbours may have taken back, though a record says that they hold it: they may say it once more."""
+        self._expected: dict[str, Role] = dict.fromkeys(settings.gateways, Role.GATEWAY)
+        """The configured roles of neighbours that open the link themselves."""
         self.membership = router.membership
         self.links = Links(settings.server, self, settings.link, keeper)
 
@@ -62,6 +64,11 @@ class Neighbours:
             return f"{peer} is no gateway of {self._settings.server}; it has to be in the configuration of both"
         if role != Role.GATEWAY.value and architecture is not None and architecture != self._router.name:
             return f"{self._settings.server} is {self._router.name}, and {peer} is {architecture}"
+        if architecture is not None and (configured := self._configured(peer)) not in (None, role):
+            return (
+                f"in the configuration of {self._settings.server} {peer} is its {configured}, and {peer} asks to be "
+                f"its {role}; correct the role in one of the two configurations"
+            )
         try:
             self._router.check_neighbour(Role(role))
             self._router.check_name(peer, Role(role))
@@ -72,13 +79,28 @@ class Neighbours:
             return str(error)
         return None
 
-    def obstacle(self, peer: str, wish: Wish) -> str | None:
+    def _configured(self, peer: str) -> str | None:
+        """The role that a neighbour has to have, whoever opens the link; ``None`` if any will do."""
+        wish, expected = self.links.wishes.get(peer), self._expected.get(peer)
+        if wish is not None:
+            return wish.role
+        return None if expected is None else expected.value
+
+    def expect(self, peer: str, role: Role | None) -> None:
+        """Accept links from a neighbour only if they give it this role. A link that is up stays as it is."""
+        if role is not None:
+            self._expected[peer] = role
+        elif peer not in self._settings.gateways:
+            self._expected.pop(peer, None)
+
+    def obstacle(self, peer: str, wish: Wish, *, only_cycles: bool = False) -> str | None:
         """For links: why it makes no sense to ask for a wanted one now, if so."""
         role = Role(wish.role)
         try:
-            self._router.check_neighbour(role)
-            self._router.check_name(peer, role)
-            self._check_above(role, peer)
+            if not only_cycles:
+                self._router.check_neighbour(role)
+                self._router.check_name(peer, role)
+                self._check_above(role, peer)
             if self._is_in_tree(role):
                 self.membership.check(peer, [peer])
         except CallerError as error:

@@ -183,8 +183,8 @@ class Node:
             self.talk_of_patterns()
             due = self.monitors.deadline
         self.telling.acknowledge(self._base_of, now)
-        if self._has_news or self.telling.is_waiting or self.neighbours.deadline is not None:
-            self._has_news |= self.telling.is_due(now) or self.neighbours.is_due(now)
+        self._has_news |= self._is_due(now)
+        if self._has_news:
             while self._has_news:
                 self.tell()
             due = self.monitors.deadline
@@ -199,6 +199,11 @@ class Node:
             outputs = self._hold(self._keeping, outputs, entries)
         at_once, self._at_once = self._at_once, []
         return at_once + outputs
+
+    def _is_due(self, now: int) -> bool:
+        """Whether neighbours have to be told what has waited: for its time, or until they have room for it."""
+        is_due = (self.telling.is_waiting and self.telling.is_due(now)) or self.neighbours.is_due(now)
+        return is_due or self.delegating.is_due(self._room_for_monitors)
 
     def _earliest(self, due: int | None) -> int | None:
         """The first of what the parts of a node have to do at a time; of monitors it is known."""
@@ -323,6 +328,8 @@ class Node:
                 self.reading.detach(party, reading, self._now)
             case ports.Acknowledge(party, number, reading):
                 self.reading.acknowledge(party, number, reading)
+            case ports.Expect(peer, role):
+                self.neighbours.expect(peer, role)
             case ports.Connect() | ports.Disconnect() | ports.Allow() | ports.Doubt() | ports.Lost():
                 self._link(given)
 
@@ -485,7 +492,8 @@ class Node:
         for peer, said in self.neighbours.updates(self._now, pressing=pressing):
             events += self._say(peer, said)
         events += self.links.reconsider(self._now)
-        whole = self.delegating.reconsider()  # messages about patterns come behind all changes of filters
+        # messages about patterns come behind all changes of filters
+        whole = self.delegating.reconsider(None if pressing else self._room_for_monitors)
         events += self._tell_changes(pressing=pressing, whole=whole)
         self.happened(events)  # not before: whoever is told of them may tell what is newer than the rest of this
         self.talk_of_patterns()
@@ -524,8 +532,15 @@ class Node:
         if not self._has_news:
             events: list[LinkEvent] = []
             for peer, message in self.delegating.outgoing():
+                before = self._next_of(peer)
                 events += self._say(peer, [message])
+                if isinstance(message, messages.Delegate | messages.Recall) and self._next_of(peer) > before:
+                    self.telling.sent(peer, self._next_of(peer), 1, self._now)
             self.happened(events)
+
+    def _room_for_monitors(self, peer: str) -> int:
+        """How many monitors may be moved to or from a neighbour now; other changes have as much room."""
+        return (self.telling.room(peer) + 1) // 2
 
     def tell_nobody(self, known: Mapping[tuple[Any, ...], Any]) -> list[tuple[Any, ...]]:
         """Take it that neighbours know what they would have to be told now: they were told in an earlier life, or it

@@ -157,6 +157,13 @@ class Allow(Input, frozen=True, gc=False):
     peer: str
 
 
+class Expect(Input, frozen=True, gc=False):
+    """The role in the configuration of a neighbour that opens the link itself; ``None`` if it is not configured."""
+
+    peer: str
+    role: Role | None
+
+
 class Doubt(Input, frozen=True, gc=False):
     """The way to a neighbour was interrupted, and is there again: find out whether it still knows the link."""
 

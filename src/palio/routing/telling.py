@@ -116,6 +116,10 @@ class Telling:
             return self.deadline <= now
         return any(map(self._pacing.room, self._waiting))
 
+    def room(self, peer: str) -> int:
+        """How many changes may be sent to a neighbour now."""
+        return self._pacing.room(peer)
+
     def sent(self, peer: str, end: int, changes: int, now: int) -> None:
         """Changes were sent; ``end`` is the number of the message of the link behind them."""
         self._pacing.send(peer, end, changes, now)

@@ -217,6 +217,7 @@ class Peers:
         self._stop_dialing(
             name, _PARTING_SECONDS, f"{self._server.config.server} has removed {name} from its neighbours"
         )
+        self._server.driver.give(ports.Expect(name, None))
         self._server.driver.give(ports.Disconnect(name))
 
     def _change(self, before: Peer, after: Peer) -> None:
@@ -228,6 +229,7 @@ class Peers:
         name, server = after.name, self._server.config.server
         self.known[name] = after
         self._retries.pop(name, None)
+        self._expect(after)
         if before.url and not after.url:
             reason = f"{server} does not open the link any more: its configuration has no url of {name}"
             if name in self._server.driver.node.links.wishes or name in self._server.driver.peers:
@@ -242,7 +244,12 @@ class Peers:
     def _dial_soon(self, peer: Peer) -> None:
         if peer.url:
             self._dialing[peer.name] = self._server.loop.create_task(self._dial(peer))
+        self._expect(peer)
         self._wish(peer.name)
+
+    def _expect(self, peer: Peer) -> None:
+        """A peer without a url opens the link itself, in the role that it has here; others are asked for it."""
+        self._server.driver.give(ports.Expect(peer.name, None if peer.url else Role(peer.role)))
 
     def _stop_dialing(self, name: str, seconds: float, reason: str) -> None:
         dialing = self._dialing.pop(name, None)

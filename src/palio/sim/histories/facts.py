@@ -125,6 +125,8 @@ class Epoch:
         self.publications: list[Publication] = []
         self.is_disturbed = False
         """Whether links or servers came or went."""
+        self.had_cycle = False
+        """Whether there were two ways between servers for a moment, until a link was cut."""
         self.is_busy = False
         """Whether parties changed what they hold."""
         self.died: set[str] = set()

@@ -95,7 +95,7 @@ class Player:
         """The links that each server is configured to open."""
         self._linked: set[tuple[str, str]] = set()
         """The links that were there at the last rest."""
-        self._seen_answers = 0
+        self._seen_answers = self._seen_links = 0
         self._failed: list[NotificationId] = []
         """Publications that were refused because of a fault."""
         for server in history.servers:
@@ -532,6 +532,9 @@ class Player:
             {(server, peer) for server, node in self.cluster.nodes.items() for peer in node.links.peers},
         )
         self.epoch.is_disturbed |= not self._linked <= before  # a restart may have allowed a link again, for example
+        changes = [change for _, _, change in self.cluster.links[self._seen_links :]]
+        self._seen_links = len(self.cluster.links)
+        self.epoch.had_cycle = any(isinstance(each, ports.LinkDown) and "a cycle" in each.reason for each in changes)
         self.epoch.end = self.moment
         fresh = Epoch(self.moment)
         fresh.first_delivery, fresh.first_hop = len(self.cluster.deliveries), len(self.cluster.hops)

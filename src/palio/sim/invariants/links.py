@@ -29,6 +29,7 @@ _GOOD_REASONS = (
     "there is no link to",
     "cannot be linked with itself",
     "only the root of a hierarchy",
+    "correct the role",
 )
 """Why links may be refused. All other reasons say that a neighbour has broken the rules, and none of ours does."""
 _NEVER = ("there is a link to", "cannot be linked with itself")
