@@ -18,8 +18,7 @@ run: $(VENV)/.run ## Show Palio at work: a small live network on this machine; C
 	@$(BIN)/palio demo
 
 test: $(VENV)/.dev ## Run all tests, the examples in the documentation included
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q --ignore=tests/spark --ignore=docs/spark.md
-	$(BIN)/python -m pytest -q tests/spark
+	$(BIN)/python -m pytest -n 3 --dist loadfile -q
 
 lint: $(VENV)/.dev ## Check style, types and layers
 	$(BIN)/ruff check
