@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench sanitize fuzz nightly mutate soak soak-relations soak-codec soak-matching soak-states soak-cluster soak-stream soak-tables soak-processes soak-store soak-planted soak-kill soak-links soak-hostile lock stubs clean
+.PHONY: help setup run check test lint bench sanitize fuzz nightly mutate soak soak-relations soak-codec soak-matching soak-states soak-cluster soak-stream soak-tables soak-processes soak-store soak-planted soak-kill soak-links soak-hostile lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +16,11 @@ setup: $(VENV)/.dev ## Install Palio and all that its development needs into .ve
 
 run: $(VENV)/.run ## Show Palio at work: a small live network on this machine; Ctrl-C ends it
 	@$(BIN)/palio demo
+
+check: $(VENV)/.dev ## Run the tests that take little time, in 90 seconds: all layers, without Spark; 20 examples a property
+	HYPOTHESIS_PROFILE=check $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(CHECKED)
+
+CHECKED := $(addprefix tests/,model codec matching routing link sim node store client server)
 
 test: $(VENV)/.dev ## Run all tests, the examples in the documentation included
 	$(BIN)/python -m pytest -n 3 --dist loadfile -q

@@ -1,4 +1,5 @@
-"""Hypothesis profiles: the same examples every time in CI, many more in a soak; and signals as a terminal has them."""
+"""Hypothesis profiles: the same examples every time in CI, few while working, many in a soak; and signals as a terminal
+has them."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ _COMMON: dict[str, Any] = {
 
 settings.register_profile("default", max_examples=200, **_COMMON)
 settings.register_profile("ci", max_examples=200, derandomize=True, **_COMMON)
+settings.register_profile("check", max_examples=20, derandomize=True, **_COMMON)
 settings.register_profile("soak", max_examples=20_000, **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "default"))
 
