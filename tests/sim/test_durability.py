@@ -27,6 +27,7 @@ from palio.sim.run import run
 from palio.sim.shrink import shrink
 from palio.sim.suites import SUITES
 from tests.sim.digests import printed_under_any_hash_seed
+from tests.sim.effort import seeds
 
 SUITE = SUITES["durability"]
 SETTLE = Step(0, "settle")
@@ -37,7 +38,7 @@ SETTINGS = LogSettings(KEEP, Retention(age=10**12))
 @pytest.mark.parametrize("architecture", SUITE.architectures)
 @pytest.mark.parametrize("faults", SUITE.faults)
 def test_nothing_is_violated(architecture: str, faults: str) -> None:
-    for seed in range(4):
+    for seed in seeds(4):
         assert run(SUITE.generate(seed, architecture, faults, 60)).violations == (), seed
 
 
