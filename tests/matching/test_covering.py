@@ -125,6 +125,7 @@ def test_any_sequence_of_insertions_and_removals(kind: type, data: st.DataObject
     check(order, plain, elements)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Filter, Advertisement])
 @pytest.mark.parametrize("of", [*KINDS, "mixed"])
 def test_hundreds(kind: type, of: str) -> None:

@@ -225,6 +225,7 @@ def test_a_change_that_was_prepared_compares_next_to_nothing(monkeypatch: pytest
     assert len(router.told_to("rome")) == 60
 
 
+@pytest.mark.slow
 def test_a_change_that_was_prepared_beside_large_ones_compares_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would compare all its filters with all that have come since, in one piece."""
     router = connected("as")
