@@ -22,6 +22,7 @@ check: $(VENV)/.dev ## Run the tests that take little time, in 90 seconds: all l
 
 CHECKED := $(addprefix tests/,model codec matching routing link sim node store client server)
 
+# Three workers keep two cores busy: tests of processes and of Spark wait a lot.
 test: $(VENV)/.dev ## Run all tests, the examples in the documentation included
 	$(BIN)/python -m pytest -n 3 --dist loadfile -q
 
