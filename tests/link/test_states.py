@@ -154,6 +154,7 @@ def is_good(pair: Pair, refuses: tuple[bool, bool]) -> bool:
     return _rest_problem(pair, refuses) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "event", "wrong"),
     [

@@ -334,6 +334,7 @@ for kind in (Filter, Advertisement):
 """
 
 
+@pytest.mark.slow
 def test_nothing_depends_on_the_hash_seed() -> None:
     printed = [
         subprocess.run(

@@ -429,6 +429,7 @@ def test_names_whose_hashes_coincide():
 # -- populations -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_template
 @examples(50)
 @given(seed=SEEDS)
@@ -445,6 +446,7 @@ def test_populations(template, seed):
     check_reopened(twins, notifications[:8])
 
 
+@pytest.mark.slow
 @every_template
 @examples(100)
 @given(seed=SEEDS)

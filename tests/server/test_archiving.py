@@ -13,6 +13,7 @@ from palio.server.config import ConfigError, read_config
 from tests.serving import Raw, run, serving, until
 
 
+@pytest.mark.slow
 def test_everything_that_is_published_is_archived_once_also_if_the_archiver_dies(tmp_path: Path) -> None:
     tables = {
         "store": {"path": str(tmp_path / "milan.db")},

@@ -21,6 +21,7 @@ from palio.sim.suites import JOINED
 from tests.sim.effort import seeds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", JOINED)
 @pytest.mark.parametrize("faults", FAULTS)
 def test_nothing_is_violated(architecture: str, faults: str) -> None:

@@ -56,6 +56,7 @@ def test_bugs_are_taken_out_again() -> None:
     assert Router.control is right
 
 
+@pytest.mark.slow
 def test_bugs_that_are_not_found_are_told() -> None:
     names = ["copy-for-each-filter", "wave-overtakes"]
     told: list[tuple[int, int]] = []
