@@ -15,7 +15,7 @@ from tests.sim.effort import seeds
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("faults", FAULTS)
 def test_nothing_is_violated(architecture: str, faults: str) -> None:
-    for seed in seeds(10):
+    for seed in seeds(5):
         history = generate(seed, architecture, faults)
         assert run(history).violations == (), seed
 
