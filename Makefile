@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard native/* native/*/*)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test lint bench sanitize fuzz nightly mutate soak soak-relations soak-codec soak-matching soak-states soak-cluster soak-stream soak-tables soak-processes soak-store soak-planted soak-kill soak-links soak-hostile lock stubs clean
+.PHONY: help setup run check test lint bench sanitize fuzz nightly mutate soak soak-relations soak-codec soak-matching soak-states soak-histories soak-cluster soak-stream soak-tables soak-processes soak-store soak-planted soak-kill soak-links soak-hostile lock stubs clean
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,9 +17,14 @@ setup: $(VENV)/.dev ## Install Palio and all that its development needs into .ve
 run: $(VENV)/.run ## Show Palio at work: a small live network on this machine; Ctrl-C ends it
 	@$(BIN)/palio demo
 
+check: $(VENV)/.dev ## Run the tests that take little time, in 90 seconds: all layers, without Spark; 20 examples a property
+	HYPOTHESIS_PROFILE=check $(BIN)/python -m pytest -n 2 --dist worksteal -q -m "not slow" $(CHECKED)
+
+CHECKED := $(addprefix tests/,model codec matching routing link sim node store client server)
+
+# Three workers keep two cores busy: tests of processes and of Spark wait a lot.
 test: $(VENV)/.dev ## Run all tests, the examples in the documentation included
-	$(BIN)/python -m pytest -n 2 --dist worksteal -q --ignore=tests/spark --ignore=docs/spark.md
-	$(BIN)/python -m pytest -q tests/spark
+	$(BIN)/python -m pytest -n 3 --dist loadfile -q
 
 lint: $(VENV)/.dev ## Check style, types and layers
 	$(BIN)/ruff check
@@ -51,7 +56,7 @@ nightly: $(VENV)/.dev ## Run sanitizers and fuzzers at length (half an hour): FU
 mutate: $(VENV)/.dev ## Plant small faults into routing, links and nodes and see that they are noticed (hours)
 	$(BIN)/python -m tests.mutation
 
-soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec, matching, states, cluster, stream, tables, processes, store, planted, kill, links, hostile
+soak: soak-$(or $(SOAK),relations) ## Run a long campaign: SOAK=relations (the default, 20 minutes), codec, matching, states, histories, cluster, stream, tables, processes, store, planted, kill, links, hostile
 
 soak-relations: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/model
@@ -64,6 +69,9 @@ soak-matching: $(VENV)/.dev
 
 soak-states: $(VENV)/.dev
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q tests/link
+
+soak-histories: $(VENV)/.dev
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -n 2 -q -k nothing_is_violated tests/sim
 
 soak-cluster: $(VENV)/.dev
 	$(BIN)/python -m tests.spark.soak_cluster

@@ -354,6 +354,7 @@ def test_a_living_client_survives_restarts_and_breaks(tmp_path: Path, seed: int)
     run(story())
 
 
+@pytest.mark.slow
 def test_old_deliveries_are_gone_where_nothing_is_kept(tmp_path: Path) -> None:
     async def story() -> None:
         async with (

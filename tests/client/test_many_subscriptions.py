@@ -32,6 +32,7 @@ def test_after_a_break() -> None:
     run(play())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("durable", [False, True])
 def test_after_a_restart_of_a_server_with_a_store(tmp_path: Path, durable: bool) -> None:
     async def play() -> None:

@@ -91,6 +91,7 @@ def check(program: str, folder: Path) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_types_in_a_program_of_a_user(tmp_path: Path) -> None:
     mistakes = "".join(f"{text}\n" for text in MISTAKES)
     program = f"{PROGRAM}\n{mistakes}"

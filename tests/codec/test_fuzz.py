@@ -420,6 +420,7 @@ def test_values_that_are_good_are_taken(value):
     check_body(b"\x92\x01\x81\xa1x" + value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attributes", [0, 1, 3])
 def test_bodies_of_both_fates_are_drawn(attributes):
     def taken(data: bytes) -> bool:

@@ -54,6 +54,7 @@ HOSTILE_BYTES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", HOSTILE_TEXTS.values(), ids=HOSTILE_TEXTS)
 def test_hostile_json(make):
     data = make()

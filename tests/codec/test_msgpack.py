@@ -65,6 +65,7 @@ def test_utf8_is_judged_as_by_python(before):
             assert found == expected, data
 
 
+@pytest.mark.slow
 def test_two_bytes_of_utf8_exhaustively():
     for number in range(2**16):
         data = number.to_bytes(2, "big")

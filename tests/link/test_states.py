@@ -94,6 +94,7 @@ def story(found: Found, pair: Pair) -> str:
     return "\n".join(reversed(lines))
 
 
+@pytest.mark.slow
 def test_from_every_pair_the_link_comes_up_or_both_say_why_not() -> None:
     found = reachable(is_small)
     states = {(one.state, other.state) for one, other in found}
@@ -114,6 +115,7 @@ def judge_all(found: Found) -> None:
         assert problem is None, f"{problem}\n{story(found, pair)}\n{pair}\n{end}"
 
 
+@pytest.mark.slow
 def test_the_link_comes_up_in_whatever_order_frames_get_through() -> None:
     """It begins with pairs that close no session: the steps of the ends lead from there to those that do."""
     found = reachable(has_no_closing)
@@ -152,6 +154,7 @@ def is_good(pair: Pair, refuses: tuple[bool, bool]) -> bool:
     return _rest_problem(pair, refuses) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "event", "wrong"),
     [
@@ -174,6 +177,7 @@ def test_a_wrong_row_is_found(state: State, event: Event, wrong: Next, monkeypat
         judge_all(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("state", "event", "wrong"),
     [

@@ -48,6 +48,7 @@ def messages_of(found: list[Frame]) -> list[messages.Message]:
     return [message for frame in found if isinstance(frame, frames.Data) for message in frame.messages]
 
 
+@pytest.mark.slow
 def test_what_servers_say_arrives_as_it_was(said: list[Frame]) -> None:
     for frame in said:
         data = wire.encode(frame)
@@ -140,6 +141,7 @@ def test_the_monitor_that_takes_over_is_told_all(said: list[Frame]) -> None:
         assert all(isinstance(held.envelope, Envelope) for held in message.state.held)
 
 
+@pytest.mark.slow
 def test_version_1_is_written_without_the_fields_of_version_2(said: list[Frame]) -> None:
     for frame in said:
         names = frame.__struct_fields__

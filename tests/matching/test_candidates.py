@@ -39,6 +39,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "Index", CountingIndex)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", [*SUBSCRIPTIONS, "advertisements"])
 def test_populations(population: str) -> None:
     """The share of vain proposals is what grows with the size when an index is blind to something."""

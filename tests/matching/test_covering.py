@@ -126,6 +126,7 @@ def test_any_sequence_of_insertions_and_removals(kind: type, data: st.DataObject
     check(order, plain, elements)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Filter, Advertisement])
 @pytest.mark.parametrize("of", [*KINDS, "mixed"])
 def test_hundreds(kind: type, of: str) -> None:
@@ -334,6 +335,7 @@ for kind in (Filter, Advertisement):
 """
 
 
+@pytest.mark.slow
 def test_nothing_depends_on_the_hash_seed() -> None:
     printed = [
         subprocess.run(

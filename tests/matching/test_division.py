@@ -111,6 +111,7 @@ POPULATIONS: dict[str, Population] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", POPULATIONS)
 def test_no_operator_costs_as_much_as_there_are_filters(population):
     """Beyond what matches, an event meets few of the filters, whatever operator they use."""
@@ -178,6 +179,7 @@ USUAL: list[dict[str, Value]] = [
 ]
 
 
+@pytest.mark.slow
 def test_filters_come_and_go_while_the_index_learns():
     """What events have in common changes, and with it where filters are filed; those that went are not filed anew."""
     random = Random(2)

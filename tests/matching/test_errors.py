@@ -189,6 +189,7 @@ def test_limits_beyond_all_bounds(make):
     assert matcher.match_any(Notification({"n" * 5000: "l" * 5001}))
 
 
+@pytest.mark.slow
 def test_more_names_than_an_index_has_numbers_for():
     """Those that are one too many are refused, all or nothing; names that went make room for others."""
     most = 2**20 - 1

@@ -81,6 +81,7 @@ def test_what_covers_strings_has_the_features(unite, lists: list[list[Constraint
         check(wide, narrow)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unite", UNITE.values(), ids=UNITE)
 def test_all_pairs_of_two_constraints_over_awkward_words(unite) -> None:
     words = ["", "\0", "a", "a\0", "ab", "\U0010ffff"]

@@ -138,6 +138,7 @@ def test_dumping_over_an_opened_file(tmp_path):
     assert set(run_worker("overwritten", tmp_path, 4, 20)) == {"answered"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(EFFORT))
 def test_the_same_operations_give_the_same_bytes(tmp_path, seed):
     """Under any seed of Python's hashes, and twice in one process."""
@@ -227,6 +228,7 @@ def test_foreign_files(tmp_path, kind):
     refused(tmp_path / "index", FOREIGN[kind]())
 
 
+@pytest.mark.slow
 def test_files_cut_anywhere(tmp_path):
     """In a process of its own: what is mapped beyond the end of a file ends the process that reads it."""
     outcomes = run_worker("cuts", tmp_path, 1, 1)
@@ -319,6 +321,7 @@ def test_verifying_finds_what_opening_does_not(tmp_path, large, part):
         FilterIndex.open(damaged, verify=True)
 
 
+@pytest.mark.slow
 def test_pieces_of_files(tmp_path):
     """Headers before nothing but zeros, and the beginning of one index before the rest of another."""
     outcomes = run_worker("pieces", tmp_path, 8, 1)
@@ -326,6 +329,7 @@ def test_pieces_of_files(tmp_path):
     assert set(outcomes) <= {"refused", "failed", "answered"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [100 * worker + run for worker in range(4) for run in range(EFFORT)])
 def test_damaged_files(tmp_path, seed):
     """Thousands of files with damage anywhere: a typed error or numbers, never a crash, a hang or another error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from itertools import combinations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,6 +81,7 @@ def test_searches_look_at_few_of_thousands_of_groups() -> None:
     assert directory.effort < len(asked) * 600
 
 
+@pytest.mark.slow
 def test_hostile_signatures_cost_what_they_are_charged() -> None:
     """Many branches, and one long way to them: what a search looks at is counted."""
     directory: Directory[Signature] = Directory(covering_kinds, covered_kinds)

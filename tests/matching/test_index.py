@@ -407,6 +407,7 @@ COINCIDENCES: dict[str, Callable[[int], Notification]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", COINCIDENCES)
 def test_values_whose_hashes_coincide(kind):
     notifications = [COINCIDENCES[kind](i) for i in range(MANY)]
@@ -417,6 +418,7 @@ def test_values_whose_hashes_coincide(kind):
     assert list(index.match_batch(batch).ids) == list(range(MANY))
 
 
+@pytest.mark.slow
 def test_names_whose_hashes_coincide():
     names = [f"the name of attribute {i:06}" for i in range(MANY)]
     index = FilterIndex(Filter([Constraint(name, "any")]) for name in names)
@@ -427,6 +429,7 @@ def test_names_whose_hashes_coincide():
 # -- populations -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @every_template
 @examples(50)
 @given(seed=SEEDS)
@@ -443,6 +446,7 @@ def test_populations(template, seed):
     check_reopened(twins, notifications[:8])
 
 
+@pytest.mark.slow
 @every_template
 @examples(100)
 @given(seed=SEEDS)
@@ -504,6 +508,7 @@ def test_nothing_is_left_of_filters_that_went(template):
     assert memory[-1] < 1.02 * memory[2]
 
 
+@pytest.mark.slow
 def test_thousands_of_filters():
     """One large index of everything, built in two ways."""
     random = Random(7)

@@ -45,6 +45,7 @@ def draw(kind: type, random: Random) -> Element:
     return NEVER if random.random() < 0.03 else Filter.parse(filter_text(random))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Filter, Advertisement])
 @pytest.mark.parametrize("seed", range(25))
 def test_each_reader_has_the_maximal_elements_of_what_it_sees(kind: type, seed: int) -> None:

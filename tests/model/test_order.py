@@ -47,6 +47,7 @@ def check_order(values: list[Filter] | list[Advertisement]) -> None:
             assert one.covers(three), f"{one} covers {two} covers {three}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [["", "a", "ab", "b"], ["a", "\0", "a\0", "\0\0"], ["\U0010ffff", "a\U0010ffff", "b\0", "\1"]]
 )

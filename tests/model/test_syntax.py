@@ -328,6 +328,7 @@ def test_ten_megabytes_are_refused_at_once(text: str) -> None:
             parse(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["(" * 200_000, "not " * 200_000 + "x", "(not " * 100_000, "[" * 1_000_000])
 def test_nesting_does_not_recurse(text: str) -> None:
     """Even with the limits raised, depth costs memory and not Python's stack."""

@@ -38,6 +38,7 @@ from tests.node.durable import Durable, of_kind
 from tests.node.test_logs import NOTHING, got
 from tests.node.test_reconfigured import Net, plain
 
+pytestmark = pytest.mark.slow  # all take what is on the disks of many histories
 _CASES = [
     *(("trees", arch) for arch in ("hs", "as", "aa", "nf")),
     *(("graphs", arch) for arch in ("gs", "ga")),

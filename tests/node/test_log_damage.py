@@ -87,6 +87,7 @@ def cases() -> list[tuple[str, bool]]:
     return [(name, is_other) for name in SETTINGS for is_other in (True, False)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "is_other"), cases())
 def test_a_party_gets_what_it_has_not_acknowledged_whatever_records_are_lost(name: str, is_other: bool) -> None:
     """Of another incarnation if the store has found the damage; else a record is there and makes no sense."""

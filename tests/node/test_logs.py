@@ -88,6 +88,7 @@ class Reader:
             self.expected, self.got = number + 1, max(self.got, number + 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     steps=st.lists(

@@ -256,6 +256,7 @@ deeds = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(window=st.sampled_from([0, 3, 10, 1_000]), story=st.lists(deeds, max_size=40))
 def test_monitors_find_what_one_slow_monitor_finds(window: int, story: list[tuple[str, Any]]) -> None:
@@ -301,6 +302,7 @@ def test_with_a_large_window_order_does_not_matter(story: list[Any], pattern: Pa
     ] == ideal.found
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(given_patterns=st.lists(st.tuples(st.booleans(), patterns), max_size=60))
 def test_what_a_party_has_of_many_patterns(given_patterns: list[tuple[bool, Pattern]]) -> None:
@@ -327,6 +329,7 @@ MANY = [Pattern.parse(f"z = {number} then x = {number % 3}") for number in range
 # -- what is kept ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(
     window=st.sampled_from([0, 10]),

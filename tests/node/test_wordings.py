@@ -248,6 +248,7 @@ def _steps(groups: list[tuple[int, int]]) -> st.SearchStrategy[list[Step]]:
 STEPS = st.lists(GROUPS, min_size=1, max_size=3).flatmap(_steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["as", "aa", "gs", "ga", "gateway"])
 @settings(max_examples=100, deadline=None)
 @given(steps=STEPS)

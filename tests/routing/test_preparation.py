@@ -159,6 +159,7 @@ def test_the_histories_notice_a_preparation_that_forgets_what_has_come_since(mon
     assert find_fault()
 
 
+@pytest.mark.slow
 def test_the_histories_notice_a_preparation_that_catches_up_without_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preparation_module, "_MOST_AT_ONCE", 0)
     assert not find_fault()
@@ -225,6 +226,7 @@ def test_a_change_that_was_prepared_compares_next_to_nothing(monkeypatch: pytest
     assert len(router.told_to("rome")) == 60
 
 
+@pytest.mark.slow
 def test_a_change_that_was_prepared_beside_large_ones_compares_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it would compare all its filters with all that have come since, in one piece."""
     router = connected("as")
@@ -271,6 +273,7 @@ def test_a_filter_that_another_party_has_given_up_meanwhile_is_prepared_all_the_
     assert len(router.subscriptions) == 160
 
 
+@pytest.mark.slow
 def test_the_same_filters_once_more_in_their_own_place_are_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A client that says all that it wants again, with the request that replaces subscriptions."""
     router = connected("as")

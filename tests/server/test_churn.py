@@ -45,6 +45,7 @@ def snapshot() -> tracemalloc.Snapshot:
     return tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(False, tracemalloc.__file__)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ["aa", "gs"])
 def test_a_server_forgets_those_who_do_not_come_back(architecture: str) -> None:
     async def play() -> None:

@@ -157,6 +157,7 @@ def served(folder: Path, files: int, text: str) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 def test_by_default_connections_are_as_many_as_files_allow(tmp_path: Path) -> None:
     said = served(tmp_path, 1_000, "")
     assert "few-files" not in [line["event"] for line in said]

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack
 from itertools import pairwise
 
 import msgspec
+import pytest
 
 from palio.codec import control, frames
 from palio.codec.control import Goodbye
@@ -42,6 +43,7 @@ def flood(publisher: Raw, count: int, text: str = "") -> None:
     publisher.publish(1, x=count - 1, text=text)
 
 
+@pytest.mark.slow
 def test_a_flood_goes_over_two_links_and_nothing_is_lost() -> None:
     async def play() -> None:
         async with AsyncExitStack() as stack:
@@ -68,6 +70,7 @@ def test_a_flood_goes_over_two_links_and_nothing_is_lost() -> None:
     asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_a_crowded_server_lets_its_neighbours_wait() -> None:
     """The only reader is slower than the publisher, but it reads: what servers keep meanwhile is bounded."""
 

@@ -33,6 +33,7 @@ async def listening(server: Running) -> int:
     return port
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_is_there_after_kill_9(tmp_path: Path) -> None:
     async def story() -> None:
         path = configuration(tmp_path)
@@ -112,6 +113,7 @@ def test_a_store_that_is_full_delivers_what_it_has_until_there_is_room(tmp_path:
     run(story(), 60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("restarts", [False, True])
 def test_a_store_whose_messages_are_all_acknowledged_takes_more_though_the_disk_has_no_room(
     tmp_path: Path, restarts: bool
@@ -194,6 +196,7 @@ def test_a_disk_that_fails_stops_the_server_and_nothing_more_is_acknowledged(tmp
     run(story(), 60)
 
 
+@pytest.mark.slow
 def test_a_damaged_store_is_put_aside_and_told_of(tmp_path: Path) -> None:
     async def story() -> None:
         path = configuration(tmp_path)
@@ -225,6 +228,7 @@ def test_a_damaged_store_is_put_aside_and_told_of(tmp_path: Path) -> None:
     run(story(), 60)
 
 
+@pytest.mark.slow
 def test_an_entry_that_is_found_damaged_when_it_is_read_is_told_of(tmp_path: Path) -> None:
     async def story() -> None:
         path = configuration(tmp_path)

@@ -301,6 +301,7 @@ def test_the_right_token_is_accepted_however_many_wrong_ones_came_from_the_addre
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_wrong_tokens_that_come_at_once_are_limited_as_well() -> None:
     """The hashes of earlier releases are slow: before the first one is checked, many others have come."""
 
@@ -400,6 +401,7 @@ def noise(draw: random.Random) -> bytes:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ["party", "server"])
 def test_noise_concerns_nobody_else_and_leaves_nothing_behind(role: str) -> None:
     draw = random.Random(f"noise {role}")

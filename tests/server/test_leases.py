@@ -33,6 +33,7 @@ def configuration(folder: Path, age: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies", [signal.SIGTERM, signal.SIGKILL])
 def test_a_process_whose_clock_is_eight_days_ahead_ends_no_lease(tmp_path: Path, dies: signal.Signals) -> None:
     path = configuration(tmp_path, 100 * DAYS)

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from palio import Durable, Filter, Notification, PublishOptions
 from palio.client import connect
 from palio.link.frames import Data
@@ -41,6 +43,7 @@ async def palio(*arguments: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), error.decode()
 
 
+@pytest.mark.slow
 def test_a_key_at_the_limit_of_one_server_reaches_a_durable_client_of_another(tmp_path: Path) -> None:
     """Rome refused it, was killed and refused it again; the link never came past it, nor did the client."""
     (tmp_path / "milan.toml").write_text(MILAN)
@@ -74,6 +77,7 @@ def test_a_key_at_the_limit_of_one_server_reaches_a_durable_client_of_another(tm
     run(play(), 60)
 
 
+@pytest.mark.slow
 def test_letters_of_a_link_on_the_command_line(tmp_path: Path) -> None:
     (tmp_path / "milan.toml").write_text(MILAN)
 

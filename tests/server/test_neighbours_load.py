@@ -7,6 +7,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from palio import Filter, Notification
 from palio.codec import msgpack
 from tests.routing.test_preparation import hostile
@@ -55,6 +57,7 @@ async def attack(mallory: Raw, filters: list[Filter]) -> None:
         assert (await mallory.ask_raw("subscribe", "filter", msgpack.encode(each))).code == ""
 
 
+@pytest.mark.slow
 def test_clients_of_a_server_are_served_while_clients_of_another_one_keep_it_busy(tmp_path: Path) -> None:
     """What neighbours say is compared in slices, and other clients have answers in between."""
     (tmp_path / "rome.toml").write_text(ROME)
@@ -83,6 +86,7 @@ def test_clients_of_a_server_are_served_while_clients_of_another_one_keep_it_bus
     run(play(), 120)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_while_it_compares_loses_nothing(tmp_path: Path) -> None:
     """The neighbour sends again what was not handled, and what was handled is in the store."""
     (tmp_path / "rome.toml").write_text(ROME + STORE.format(name="rome"))

@@ -181,6 +181,7 @@ def test_metrics_name_a_bounded_number_of_durable_parties(tmp_path: Path, monkey
 # -- as people see it --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_looking_from_the_shell_leaves_the_worker_connected(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(configuration(tmp_path)) as server:
@@ -212,6 +213,7 @@ def test_looking_from_the_shell_leaves_the_worker_connected(tmp_path: Path) -> N
     run(story(), 60)
 
 
+@pytest.mark.slow
 def test_the_answer_says_duplicate(tmp_path: Path) -> None:
     async def story() -> None:
         async with running(configuration(tmp_path)) as server:

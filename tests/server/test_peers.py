@@ -183,7 +183,7 @@ def test_a_connection_that_loses_against_another_one_of_the_same_process_is_told
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A process of b has died. Its successor connects while a dials it, so two connections wait for the verdict."""
-    monkeypatch.setattr(module, "_CHALLENGE_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_CHALLENGE_SECONDS", 1.0)
 
     async def play() -> None:
         may_welcome, opened = asyncio.Event(), asyncio.Event()

@@ -106,6 +106,7 @@ def test_deliveries_to_a_slow_party_can_be_dropped_but_not_answers() -> None:
     asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_a_party_that_only_asks_and_never_listens_is_disconnected_too() -> None:
     async def play() -> None:
         async with serving(slow={"bytes": 1000, "policy": "drop"}) as server:
@@ -203,6 +204,7 @@ def test_a_slow_neighbour_loses_frames_but_no_messages() -> None:
     asyncio.run(play())
 
 
+@pytest.mark.slow
 def test_who_sends_faster_than_it_is_handled_is_not_read_from() -> None:
     """What is refused takes longer than what is delivered: it goes in portions, and nothing piles up."""
 

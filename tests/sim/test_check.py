@@ -82,6 +82,7 @@ def test_what_is_not_known_is_refused(architectures: list[str], faults: list[str
         cases(range(1), architectures, faults)
 
 
+@pytest.mark.slow
 def test_sums_by_architecture_do_not_depend_on_processes() -> None:
     told: list[tuple[int, int]] = []
     alone = check(range(4), ["ce", "aa"], progress=lambda *how_far: told.append(how_far), processes=1)
@@ -113,6 +114,7 @@ for case in cases(range(5, 11), ["hs", "as", "aa", "nf"], ["all", "races", "slow
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_under_any_hash_seed() -> None:
     assert len(set(printed_under_any_hash_seed(_DIGESTS)[1::2])) == 24, "each run has its own"
 

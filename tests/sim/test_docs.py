@@ -53,6 +53,7 @@ def epochs(faults: str) -> list[Epoch]:
     return found
 
 
+@pytest.mark.slow
 def test_the_matrix_has_what_may_disturb() -> None:
     """A promise that is made for times of rest is marked exactly where generated histories disturb it."""
     head, *rows = table("check")

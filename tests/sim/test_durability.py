@@ -27,6 +27,7 @@ from palio.sim.run import run
 from palio.sim.shrink import shrink
 from palio.sim.suites import SUITES
 from tests.sim.digests import printed_under_any_hash_seed
+from tests.sim.effort import seeds
 
 SUITE = SUITES["durability"]
 SETTLE = Step(0, "settle")
@@ -37,10 +38,11 @@ SETTINGS = LogSettings(KEEP, Retention(age=10**12))
 @pytest.mark.parametrize("architecture", SUITE.architectures)
 @pytest.mark.parametrize("faults", SUITE.faults)
 def test_nothing_is_violated(architecture: str, faults: str) -> None:
-    for seed in range(4):
+    for seed in seeds(3):
         assert run(SUITE.generate(seed, architecture, faults, 60)).violations == (), seed
 
 
+@pytest.mark.slow
 def test_everything_comes_about() -> None:
     """Each kind of damage, and each thing that parties may do, in some histories."""
     histories = [SUITE.generate(seed, "as", faults, 60) for seed in range(30) for faults in ("disks", "crashes")]
@@ -76,6 +78,7 @@ for faults in ("disks", "all", "slow"):
 """
 
 
+@pytest.mark.slow
 def test_digests_are_the_same_under_any_hash_seed() -> None:
     assert len(set(printed_under_any_hash_seed(_DIGESTS))) == 6
 
@@ -297,6 +300,7 @@ def test_an_old_disk_is_another_incarnation_with_what_it_had() -> None:
     assert "s/me gets s/1000/0: x = 3" in lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", Mode)
 def test_promises_are_kept_by_the_death_that_they_are_made_for(mode: Mode) -> None:
     """What is acknowledged and lost is lost only where that was said to be possible."""
@@ -353,6 +357,7 @@ def test_a_history_with_logs_is_made_small(monkeypatch: pytest.MonkeyPatch) -> N
     assert small.logs is not None
 
 
+@pytest.mark.slow
 def test_no_delivery_is_lost_unsaid_if_two_records_are_damaged_in_turn() -> None:
     """A mark and the cursor of a party were, and it lost its first delivery."""
     history = SUITES["durability"].generate(2, "hs", "disks", 60)

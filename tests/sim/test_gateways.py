@@ -18,12 +18,14 @@ from palio.sim.generators.networks import FAULTS, generate
 from palio.sim.histories.history import History, Step
 from palio.sim.run import run
 from palio.sim.suites import JOINED
+from tests.sim.effort import seeds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", JOINED)
 @pytest.mark.parametrize("faults", FAULTS)
 def test_nothing_is_violated(architecture: str, faults: str) -> None:
-    for seed in range(2):
+    for seed in seeds(2):
         assert run(generate(seed, architecture, faults)).violations == (), seed
 
 

@@ -9,12 +9,13 @@ from palio.sim.generators.networks import FAULTS, generate
 from palio.sim.histories.history import History, Step
 from palio.sim.histories.player import Player
 from palio.sim.run import run
+from tests.sim.effort import seeds
 
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("faults", FAULTS)
 def test_nothing_is_violated(architecture: str, faults: str) -> None:
-    for seed in range(10):
+    for seed in seeds(5):
         history = generate(seed, architecture, faults)
         assert run(history).violations == (), seed
 

@@ -7,6 +7,7 @@ import pytest
 from palio.sim.histories.history import History, ServerLimits, Step
 from palio.sim.run import run
 from palio.sim.suites import SUITES
+from tests.sim.effort import seeds
 
 SUITE = SUITES["limits"]
 
@@ -14,7 +15,7 @@ SUITE = SUITES["limits"]
 @pytest.mark.parametrize("architecture", SUITE.architectures)
 @pytest.mark.parametrize("faults", SUITE.faults)
 def test_nothing_is_violated(architecture: str, faults: str) -> None:
-    for seed in range(2):
+    for seed in seeds(2):
         assert run(SUITE.generate(seed, architecture, faults, 60)).violations == (), seed
 
 

@@ -20,7 +20,13 @@ def test_there_are_enough() -> None:
         assert set(bug.faults) <= set(FAULTS)
 
 
-@pytest.mark.parametrize("name", PLANTED)
+SLOW = {"limits-of-peers-ignored", "configured-limits-between-servers", "never-sent-again"}
+"""Their histories are long."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=[pytest.mark.slow] if each in SLOW else []) for each in PLANTED]
+)
 def test_a_planted_bug_is_caught_by_its_stored_history(name: str) -> None:
     """`python -m tests.planted --store NAME` searches for another history when the code has changed."""
     assert is_caught_by(PLANTED[name], stored(name))
@@ -50,6 +56,7 @@ def test_bugs_are_taken_out_again() -> None:
     assert Router.control is right
 
 
+@pytest.mark.slow
 def test_bugs_that_are_not_found_are_told() -> None:
     names = ["copy-for-each-filter", "wave-overtakes"]
     told: list[tuple[int, int]] = []

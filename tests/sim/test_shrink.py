@@ -17,6 +17,7 @@ from palio.sim.shrink import Shrinker, shrink, shrink_all
 from tests.planted.catalogue import PLANTED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("bug", "case", "most"),
     [

@@ -478,6 +478,7 @@ def test_what_was_found_once(name: str) -> None:
 # -- generated histories -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "kinds"),
     [
@@ -492,6 +493,7 @@ def test_every_trouble_comes_about(faults: str, kinds: set[str]) -> None:
     assert faults != "disks" or all(history.durable for history in histories)
 
 
+@pytest.mark.slow
 def test_servers_of_all_kinds_of_trouble_at_once() -> None:
     faults = {kind for seed in range(90) for kind in run(generate(seed, "as", "all")).faults}
     troubles = {"clock", "crash", "crash-at", "fail", "full", "lose", "partition", "pause", "slow", "tear", "torn"}

@@ -73,7 +73,9 @@ def executor_that_writes(folder: Path) -> int | None:
 
 
 def cluster(folder: Path) -> None:
-    session = spark.session("local-cluster[2,1,1024]", settings={"spark.ui.enabled": "false"})
+    java = os.environ.get("SPARK_SUBMIT_OPTS", "")  # which executors do not inherit
+    settings = {"spark.ui.enabled": "false", "spark.executor.defaultJavaOptions": java}
+    session = spark.session("local-cluster[2,1,1024]", settings=settings)
     calm = Sweep(GRID, NETWORK, str(folder / "calm"), longest_trace=1_000_000).run(session)
     place = folder / "disturbed"
     disturbed = Sweep(GRID, NETWORK, str(place), longest_trace=1_000_000)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,6 +49,8 @@ VALUES: list[Any] = [
     ),
     *({}, {"x": 1}, [], [1], [{"x": None}], {"y": {"x": "2026-07-02T12:00:00Z"}}),
 ]
+SURE = ["7", "-12345678901", "0.5", "true", "milan", "two words", "2026-07-02T12:00:00Z"]
+"""Values of CSV about whose types there is no doubt."""
 LINES = [
     "",
     "  ",
@@ -66,57 +68,91 @@ LINES = [
 ]
 
 
-def of_each(reader: Callable[[], DataFrameReader], files: list[str]) -> dict[str, object]:
-    """What Spark says of each file by itself."""
-    known = FileSchemas(None, "none", reader)  # type: ignore[arg-type]
-    return dict(known._look(file) for file in files)
+class Once(FileSchemas):
+    """Asks Spark of each file once, which is what takes time."""
+
+    def __init__(self, session: SparkSession, format: str, folder: Path) -> None:
+        def reader() -> DataFrameReader:
+            return event_reader(session, format).option("basePath", str(folder)).option("__globPaths__", "false")
+
+        super().__init__(session, format, reader)
+        self.said: dict[str, Any] = {}
+        self.looked: set[str] = set()
+        """The files that were looked at by themselves since this was cleared."""
+
+    def _look(self, file: str) -> tuple[str, Any]:
+        self.looked.add(file)
+        if file not in self.said:
+            self.said[file] = super()._look(file)[1]
+        return file, self.said[file]
 
 
-def check(session: SparkSession, folder: Path, format: str) -> int:
-    """Compare all files of a folder; how many kinds of columns there are."""
+class Checked(NamedTuple):
+    kinds: int
+    """So many kinds of columns there are."""
+    alike: int
+    """So many files were not looked at by themselves."""
 
-    def reader() -> DataFrameReader:
-        return event_reader(session, format).option("basePath", str(folder)).option("__globPaths__", "false")
 
+def check(session: SparkSession, folder: Path, format: str, said: dict[str, Any] | None = None) -> Checked:
+    """Compare all files of a folder; what was ``said`` of some before need not be asked again."""
     files = list(spark.EventFolder(session, folder, format).files())
-    schemas = FileSchemas(session, format, reader)
-    expected = of_each(reader, files)
+    schemas = Once(session, format, folder)
+    schemas.said = {} if said is None else said
+    expected = dict(map(schemas._look, files))  # what Spark says of each file by itself
+    schemas.looked.clear()
     for _ in range(2):  # the second time much of it is known
         found = dict(schemas.read(files))
         assert found == expected
-    return len({str(each) for each in expected.values()})
+    return Checked(len({str(each) for each in expected.values()}), len(expected.keys() - schemas.looked))
 
 
-def json_file(random: Random) -> str:
+def json_file(random: Random, *, is_usual: bool) -> list[str]:
     names = random.sample(["k", "x", "a b`.c", "X", "_corrupt_record", "é"], random.randrange(1, 4))
     values = random.sample(VALUES, random.randrange(1, 4))
     lines = [
         json.dumps({name: random.choice(values) for name in random.sample(names, random.randrange(len(names) + 1))})
         for _ in range(random.randrange(1, 6))
     ]
-    if random.random() < 0.3:
+    if not is_usual:
         lines.insert(random.randrange(len(lines) + 1), random.choice(LINES))
-    return "\n".join(lines)
+    return lines
 
 
-def csv_file(random: Random) -> str:
+def csv_file(random: Random, *, is_usual: bool) -> list[str]:
     names = random.sample(["k", "x", "a b`.c", "K", "", '"q"'], random.randrange(1, 4))
-    values = [*random.sample([str(value) for value in VALUES if not isinstance(value, dict | list)], 2), ""]
-    rows = [names, *([random.choice(values) for _ in names] for _ in range(random.randrange(5)))]
-    if random.random() < 0.1:
+    drawn = random.sample([str(value) for value in VALUES if not isinstance(value, dict | list)], 2)
+    columns = [[random.choice(SURE), ""] if is_usual else [*drawn, ""] for _ in names]
+    rows = [names, *([random.choice(values) for values in columns] for _ in range(random.randrange(5)))]
+    if not is_usual and random.random() < 0.3:
         rows.append(["1"] * (len(names) + random.choice([-1, 1])))
-    return random.choice(["\n", "\r\n"]).join(",".join(row) for row in rows)
+    return [",".join(row) for row in rows]
 
 
 @pytest.mark.parametrize(("format", "make"), [("json", json_file), ("csv", csv_file)])
-def test_files_of_text(session: SparkSession, tmp_path: Path, format: str, make: Callable[[Random], str]) -> None:
+def test_files_of_text(session: SparkSession, tmp_path: Path, format: str, make: Callable[..., list[str]]) -> None:
+    """First files that are usual, each twice with other lines first; then unusual files among them."""
     random = Random(3)
-    for number in range(36):
-        folder = tmp_path / random.choice(["", "place=1", "place=milan", "day 7% [1]"])
+
+    def put(name: str, lines: list[str], *more: str) -> None:
+        folder = tmp_path / random.choice(["", "place=1", "place=milan", "day 7%", *more])
         folder.mkdir(exist_ok=True)
-        (folder / f"{number} *[a]%20.{format}").write_text(make(random), encoding="utf-8")
+        text = random.choice(["\n", "\r\n"] if format == "csv" else ["\n"]).join(lines)
+        (folder / f"{name}%20.{format}").write_text(text, encoding="utf-8")
+
+    said: dict[str, Any] = {}
+    for number in range(12):
+        lines = make(random, is_usual=True)
+        put(f"{number}", lines)
+        put(f"{number} again", [*lines[:1], *lines[:0:-1]])
+    usual = check(session, tmp_path, format, said)
+    for number in range(12):
+        put(f"unusual {number} *[a]", make(random, is_usual=False), "day 7% [1]")
     (tmp_path / f"bytes.{format}").write_bytes(b'{"k": "\xff"}\n')
-    assert check(session, tmp_path, format) > 20
+    both = check(session, tmp_path, format, said)
+    assert usual.alike > 0
+    assert usual.kinds > 5
+    assert both.kinds > 15
 
 
 def parquet_columns(random: Random) -> dict[str, pa.Array]:
@@ -148,14 +184,14 @@ def test_files_of_parquet(session: SparkSession, tmp_path: Path) -> None:
     for name, type in (("char", "char(5)"), ("varchar", "varchar(5)")):
         session.sql(f"create or replace temporary view one as select cast('a' as {type}) as c")
         session.table("one").write.parquet(str(tmp_path / name))
-    assert check(session, tmp_path, "parquet") > 15
+    assert check(session, tmp_path, "parquet").kinds > 15
 
 
 def test_a_line_cannot_pretend_to_be_of_another_file(session: SparkSession, tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / f"{number}.json").write_text('{"k": 1}, "other": {"k": "text"}\n{"k": 2}', encoding="utf-8")
     (tmp_path / "9.json").write_text('{"k": 1.5}', encoding="utf-8")
-    assert check(session, tmp_path, "json") == 2
+    assert check(session, tmp_path, "json").kinds == 2
 
 
 def test_files_that_are_gone_are_told(session: SparkSession, tmp_path: Path) -> None:

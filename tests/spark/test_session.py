@@ -12,8 +12,11 @@ from palio import spark
 from palio.errors import CallerError
 
 CLUSTER = """
+import os
 from palio import spark
-session = spark.session("local-cluster[2,1,1024]", settings={"spark.ui.enabled": "false"})
+java = os.environ.get("SPARK_SUBMIT_OPTS", "")  # which executors do not inherit
+settings = {"spark.ui.enabled": "false", "spark.executor.defaultJavaOptions": java}
+session = spark.session("local-cluster[2,1,1024]", settings=settings)
 filters = session.createDataFrame([(i, f"x = {i % 50}") for i in range(500)], "id long, text string").repartition(4)
 events = session.range(2000).selectExpr("id as k", "id % 100 as x").repartition(4)
 with spark.prepare(filters) as made:

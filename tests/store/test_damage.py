@@ -17,6 +17,7 @@ from tests.store import flips
 from tests.store.conftest import FILLED, Rome, corrupt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(4))
 def test_damage_anywhere_is_found_or_harmless(in_memory: Path, group: int) -> None:
     found = set()

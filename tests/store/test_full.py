@@ -138,6 +138,7 @@ def test_pages_that_are_free_again_count_as_room_on_a_disk_that_has_none(
             assert store.has_room() is has_room
 
 
+@pytest.mark.slow
 def test_trimmed_space_is_used_again_and_given_back(tmp_path: Path) -> None:
     with Store.open(tmp_path / "rome.db", name="rome") as store:
         entry = os.urandom(200_000)

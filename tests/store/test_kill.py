@@ -36,6 +36,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_kills(in_memory: Path, seed: int) -> None:
     path = in_memory / "rome.db"

@@ -14,6 +14,7 @@ from tests.store.conftest import Rome, corrupt
 from tests.store.power import Disk, recording
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", range(4))
 def test_what_was_synced_survives(in_memory: Path, group: int) -> None:
     for seed in range(group * 8, group * 8 + 8):
@@ -30,6 +31,7 @@ def test_a_store_that_forgot_a_sync_would_be_caught(in_memory: Path, sync: tuple
         play()
 
 
+@pytest.mark.slow
 def test_a_salvage_may_be_interrupted_anywhere(rome: Rome, in_memory: Path) -> None:
     """Either nothing has happened yet, or the new store is there; the damaged bytes are never gone."""
     with rome.open() as store:

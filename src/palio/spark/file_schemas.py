@@ -218,12 +218,13 @@ def shapes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """From lines of CSV files, one file after the other, the shape of each file, or null if it is unusual."""
     shape: CsvShape | None = None
     for batch in batches:
-        for file, line in zip(batch["file"].to_pylist(), batch["value"].to_pylist(), strict=True):
+        lines = batch["value"].cast(pa.large_binary())  # they may be no UTF-8
+        for file, line in zip(batch["file"].to_pylist(), lines.to_pylist(), strict=True):
             if shape is None or shape.file != file:
                 if shape is not None:
                     yield shape.told()
                 shape = CsvShape(file)
-            shape.add(line)
+            shape.add_bytes(line)
     if shape is not None:
         yield shape.told()
 
@@ -243,6 +244,13 @@ class CsvShape:
         self._header: str | None = None
         self._columns: list[set[str]] = []
         self._is_usual = True
+
+    def add_bytes(self, line: bytes) -> None:
+        """Look at a line as it is in the file."""
+        try:
+            self.add(line.decode())
+        except UnicodeDecodeError:
+            self._is_usual = False
 
     def add(self, line: str) -> None:
         """Look at a line."""
