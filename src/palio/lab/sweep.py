@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import partial
+from threading import current_thread, main_thread
 from typing import NamedTuple
 
 from pyspark import RDD
@@ -87,7 +90,7 @@ def _play(
     whole = sum(expected_seconds(run.setting) for run in runs)
     rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played, work))
     tag = f"palio-sweep-{uuid.uuid4().hex}"
-    with ThreadPoolExecutor(1) as thread:
+    with _plain_interrupts(), ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(_collect, rows, tag)
         try:
             while not wait([waiting], timeout=_PAUSE).done:
@@ -100,6 +103,21 @@ def _play(
         outcomes = waiting.result()
     progress(len(outcomes), 1.0)
     return outcomes
+
+
+@contextmanager
+def _plain_interrupts() -> Iterator[None]:
+    """Let Ctrl-C only raise ``KeyboardInterrupt``: PySpark's handler also cancels all jobs of the session."""
+    before = signal.getsignal(signal.SIGINT)
+    is_of_spark = (getattr(before, "__module__", None) or "").startswith("pyspark.")
+    if not is_of_spark or current_thread() is not main_thread():  # other threads may not set handlers
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _collect(rows: RDD[Outcome], tag: str) -> list[Outcome]:

@@ -30,6 +30,7 @@ _SUPPORTED: tuple[type[DataType], ...] = (
     spark_types.NullType,
 )
 
+_PLAIN_STRING = spark_types.StringType()
 _REMEDIES = {
     "date": "a day is no instant; cast it to timestamp (its beginning in the session's time zone) or to string",
     "timestamp_ntz": "without a time zone it is no instant; cast it to timestamp, or to string",
@@ -107,6 +108,15 @@ def _problem(field: StructField) -> str | None:
     kind = name.partition("<")[0].partition("(")[0].partition(" ")[0]
     remedy = _REMEDIES.get(kind, "cast it to string, or drop it")
     return f"column {brief(field.name)} of type {brief(name)}: {remedy}"
+
+
+def without_collations(rows: DataFrame) -> DataFrame:
+    """The same strings without collations, by which Spark would group, sort and compare them."""
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    collated = [
+        name for name, kind in kinds.items() if isinstance(kind, spark_types.StringType) and kind != _PLAIN_STRING
+    ]
+    return rows.withColumns({name: quoted(name).cast(_PLAIN_STRING) for name in collated}) if collated else rows
 
 
 def quoted(name: str) -> Column:
