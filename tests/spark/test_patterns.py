@@ -106,6 +106,8 @@ def test_events_without_a_place_in_the_order_are_left_out(session: SparkSession,
     events = session.createDataFrame(
         [(None, "milan", 1, 1.0, "a", 1), (START, None, 1, 1.0, "a", 2), (START, "milan", 1, 1.0, "a", 3)], SCHEMA
     )
+    not_utf8 = sql.expr("if(event_id = 2, cast(X'6DFF' as string), origin)")
+    events = events.union(events.where("event_id = 2").withColumn("origin", not_utf8))
     for problems in (False, True):
         assert told(spark.match_patterns(events, patterns, key=["event_id"], problems=problems)) == [(3, (3,))]
 

@@ -142,7 +142,7 @@ def _sequences(events: DataFrame, made: PatternSet, how: _How) -> DataFrame:
 
 def _complete(found: DataFrame, names: list[str], problems: bool) -> DataFrame:
     """Only what has a place in the order, and what only tells the time, which has no filter."""
-    is_complete = reduce(and_, (quoted(name).isNotNull() for name in names)) | sql.col("filter").isNull()
+    is_complete = reduce(and_, (_has_value(found.schema[name]) for name in names)) | sql.col("filter").isNull()
     if not problems:
         return found.where(is_complete)
     is_read = sql.col("problem").isNull()
@@ -152,6 +152,13 @@ def _complete(found: DataFrame, names: list[str], problems: bool) -> DataFrame:
         sql.count_if(~is_complete).alias("incomplete"),
     )
     return counted.where(is_read & is_complete).drop("problem")
+
+
+def _has_value(field: StructField) -> Column:
+    """Whether a column has a value that can be read, which it cannot if it is a string that is not UTF-8."""
+    has_value = quoted(field.name).isNotNull()
+    is_text = isinstance(field.dataType, spark_types.StringType)
+    return has_value & sql.is_valid_utf8(quoted(field.name)) if is_text else has_value
 
 
 def _follow_table(found: DataFrame, made: PatternSet, places: list[str]) -> DataFrame:

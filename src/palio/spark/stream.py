@@ -173,6 +173,8 @@ class _BatchWriter:
         """Match the batch, unless that was done and only Spark did not come to note it."""
         place = self._results.begin(number)
         if isinstance(place, MatchedBatch):
+            if self._results.has_state():  # Spark insists that a batch writes its state, also the second time
+                batch.write.format("noop").mode("overwrite").save()
             self.matched.add(number, place)
             return
         self._number = number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pyspark.errors import PySparkTypeError
+from pyspark.errors import PySparkTypeError, UnsupportedOperationException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
@@ -73,13 +73,13 @@ def check_kept(field: StructField) -> None:
         return  # is handed back as a string
     try:
         if not isinstance(kind, spark_types.VariantType):
-            to_arrow_type(kind, timezone="UTC")  # any zone will do
+            to_arrow_type(kind, error_on_duplicated_field_names_in_struct=True, timezone="UTC")  # any zone will do
             return
-    except PySparkTypeError:
+    except (PySparkTypeError, UnsupportedOperationException, ValueError):
         pass
     raise UnsupportedColumnError(
-        f"column {brief(field.name)} of type {brief(kind.simpleString())} cannot be kept in a result: Arrow has no "
-        "such type; cast it to string, or drop it"
+        f"column {brief(field.name)} of type {brief(kind.simpleString())} cannot be kept in a result: Arrow cannot "
+        "carry it; cast it to string, or drop it"
     )
 
 
