@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,28 @@ def test_what_ends_a_line_of_a_file_of_filters(session: SparkSession, tmp_path: 
         assert sorted(map(tuple, table.collect())) == [(1, "x > 1"), (2, breaks), (5, "x > 2")]
     finally:
         session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", before)
+
+
+TEXTS = [
+    "x > 1",
+    's = "a"',
+    's = ""',
+    '"a b" = "a,b"',
+    r's = "say \"a\" and \\"',
+    's in ("a", "b,") or t = "\'"',
+    '"a" = ""',
+]
+
+
+@pytest.mark.parametrize("texts", [TEXTS, *([text] for text in TEXTS)])
+def test_quotes_in_csv(session: SparkSession, tmp_path: Path, texts: list[str]) -> None:
+    rows = [(str(i), text) for i, text in enumerate(texts)]
+    with (tmp_path / "doubled.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("id", "text"), *rows])
+    escaped = session.createDataFrame(rows, "id string, text string").write.option("header", "true")
+    escaped.csv(str(tmp_path / "escaped.csv"))
+    for name in ("doubled.csv", "escaped.csv"):
+        assert sorted(map(tuple, spark.read_filters(session, tmp_path / name).collect())) == rows
 
 
 def test_names_of_files_of_filters_that_look_like_patterns(session: SparkSession, tmp_path: Path) -> None:

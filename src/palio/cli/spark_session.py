@@ -48,6 +48,7 @@ def running(master: str) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from palio.spark import session
+    from palio.spark.interrupts import plain_interrupts
 
     is_ours = SparkSession.getActiveSession() is None
     started = session(master)
@@ -56,7 +57,8 @@ def running(master: str) -> Iterator[SparkSession]:
         return
     started.sparkContext.setLogLevel("FATAL")
     try:
-        yield started
+        with plain_interrupts():
+            yield started
     finally:
         started.stop()
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import signal
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from functools import partial
-from threading import current_thread, main_thread
 from typing import NamedTuple
 
 from pyspark import RDD
@@ -20,6 +17,7 @@ from palio.lab.study import Experiment, Measured, Results, Run, Setting
 from palio.lab.tally import METRICS
 from palio.lab.topology import Topology
 from palio.lab.work import Order, Outcome, play_all, results_file
+from palio.spark.interrupts import plain_interrupts
 
 _RATE = 80_000.0
 """Messages that a core plays in a second, about: only for how runs are put together."""
@@ -90,7 +88,7 @@ def _play(
     whole = sum(expected_seconds(run.setting) for run in runs)
     rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played, work))
     tag = f"palio-sweep-{uuid.uuid4().hex}"
-    with _plain_interrupts(), ThreadPoolExecutor(1) as thread:
+    with plain_interrupts(), ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(_collect, rows, tag)
         try:
             while not wait([waiting], timeout=_PAUSE).done:
@@ -103,21 +101,6 @@ def _play(
         outcomes = waiting.result()
     progress(len(outcomes), 1.0)
     return outcomes
-
-
-@contextmanager
-def _plain_interrupts() -> Iterator[None]:
-    """Let Ctrl-C only raise ``KeyboardInterrupt``: PySpark's handler also cancels all jobs of the session."""
-    before = signal.getsignal(signal.SIGINT)
-    is_of_spark = (getattr(before, "__module__", None) or "").startswith("pyspark.")
-    if not is_of_spark or current_thread() is not main_thread():  # other threads may not set handlers
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _collect(rows: RDD[Outcome], tag: str) -> list[Outcome]:

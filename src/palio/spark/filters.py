@@ -19,6 +19,7 @@ from types import TracebackType
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import DataType, IntegerType, IntegralType, LongType, ShortType, StringType
 
@@ -140,14 +141,16 @@ def read_filters(session: SparkSession, path: str | os.PathLike[str]) -> DataFra
     """The filters of a file as a table of ``id`` and ``text``.
 
     A text file has one filter a line, and its id is the number of the line; empty lines and lines that begin with ``#``
-    are passed over. Parquet, JSON and CSV must have the two columns. The path is one that Spark can read, on any file
-    system.
+    are passed over. Parquet, JSON and CSV must have the two columns; in CSV, a quote within a value is doubled (RFC
+    4180), or has a backslash before it, as Spark writes it. The path is one that Spark can read, on any file system.
     """
     name = os.fspath(path)
     ending = Path(name.rstrip("/")).suffix.lower()
     found = find(session, name)
     if ending in {".parquet", ".json", ".csv"} or (found is not None and found.is_folder):
         reader = session.read.options(header=True, __globPaths__=found is None)  # a name that is there is no pattern
+        if ending == ".csv":
+            reader = reader.option("escape", _escape_of_quotes(reader.text(name)))
         return reader.format(ending.removeprefix(".") or "parquet").load(name)
     if found is None:
         raise CallerError(f"filters: there is no file or folder {brief(name)}")
@@ -159,6 +162,15 @@ def read_filters(session: SparkSession, path: str | os.PathLike[str]) -> DataFra
     kept = [(i, line.removesuffix("\n")) for i, line in lines if line.strip() and not line.lstrip().startswith("#")]
     ids, texts = pa.array([i for i, _ in kept], pa.int64()), pa.array([line for _, line in kept], pa.string())
     return table_of(session, pa.table({"id": ids, "text": texts}))
+
+
+_DOUBLED_QUOTE = r'[^\\,"]""'
+"""Occurs where quotes are doubled. Where they are escaped, two in a row are an empty value or the end of one."""
+
+
+def _escape_of_quotes(lines: DataFrame) -> str:
+    """What stands before a quote within a value of CSV: another one (RFC 4180), or a backslash, as Spark writes it."""
+    return "\\" if lines.where(sql.col("value").rlike(_DOUBLED_QUOTE)).isEmpty() else '"'
 
 
 def table_of(session: SparkSession, rows: pa.Table) -> DataFrame:

@@ -1,0 +1,37 @@
+"""Ctrl-C while Spark works."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import current_thread, main_thread
+
+
+@contextmanager
+def plain_interrupts() -> Iterator[None]:
+    """Let Ctrl-C only raise ``KeyboardInterrupt``, without traces in the log.
+
+    The handler that PySpark sets also cancels all jobs of the session, whoever started them. For this it asks Java, in
+    the middle of another question if need be, which breaks the connection.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    is_of_spark = (getattr(before, "__module__", None) or "").startswith("pyspark.")
+    if not is_of_spark or current_thread() is not main_thread():  # other threads may not set handlers
+        yield
+        return
+    root = logging.getLogger()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    root.addFilter(_is_not_of_py4j)
+    try:
+        yield
+    finally:
+        root.removeFilter(_is_not_of_py4j)
+        signal.signal(signal.SIGINT, before)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs an interrupt as an error, with the root logger, before it raises it."""
+    return Path(record.pathname).parent.name != "py4j"
