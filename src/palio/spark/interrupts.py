@@ -22,14 +22,23 @@ def plain_interrupts() -> Iterator[None]:
     if not is_of_spark or current_thread() is not main_thread():  # other threads may not set handlers
         yield
         return
-    root = logging.getLogger()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with no_traces():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def no_traces() -> Iterator[None]:
+    """Keep the traces out of the log that Py4J writes when a question to Java is interrupted."""
+    root = logging.getLogger()
     root.addFilter(_is_not_of_py4j)
     try:
         yield
     finally:
         root.removeFilter(_is_not_of_py4j)
-        signal.signal(signal.SIGINT, before)
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
