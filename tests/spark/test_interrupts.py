@@ -57,3 +57,14 @@ def test_an_interrupt_cancels_nothing_and_leaves_no_traces(
     assert session.range(3).count() == 3
     logging.getLogger().warning("still heard")
     assert [record.getMessage() for record in caplog.records] == ["still heard"]
+
+
+def test_what_an_interrupt_breaks_is_an_interrupt(session: SparkSession) -> None:
+    assert session.sparkContext is not None  # which sets the handler
+    with pytest.raises(KeyboardInterrupt), plain_interrupts():
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise OSError("no answer")
+    with pytest.raises(OSError, match="no answer"), plain_interrupts():
+        raise OSError("no answer")

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import current_thread, main_thread
 
+_LOGGERS = (None, "py4j.java_gateway", "py4j.clientserver")
+"""Those that Py4J uses; the first is the root."""
+
 
 @contextmanager
 def plain_interrupts() -> Iterator[None]:
@@ -26,6 +29,10 @@ def plain_interrupts() -> Iterator[None]:
     try:
         with no_traces():
             yield
+    except Exception as error:
+        if _was_interrupted(error):
+            raise KeyboardInterrupt from error
+        raise
     finally:
         signal.signal(signal.SIGINT, before)
 
@@ -33,14 +40,25 @@ def plain_interrupts() -> Iterator[None]:
 @contextmanager
 def no_traces() -> Iterator[None]:
     """Keep the traces out of the log that Py4J writes when a question to Java is interrupted."""
-    root = logging.getLogger()
-    root.addFilter(_is_not_of_py4j)
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    for logger in loggers:
+        logger.addFilter(_is_not_of_py4j)
     try:
         yield
     finally:
-        root.removeFilter(_is_not_of_py4j)
+        for logger in loggers:
+            logger.removeFilter(_is_not_of_py4j)
+
+
+def _was_interrupted(error: BaseException | None) -> bool:
+    """Whether something went wrong because PySpark asked Java for more when a question had been interrupted."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__context__
+    return False
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Py4J logs an interrupt as an error, with the root logger, before it raises it."""
+    """Py4J logs interrupts, and whatever they break, as errors; what is to be known of them is raised, too."""
     return Path(record.pathname).parent.name != "py4j"
