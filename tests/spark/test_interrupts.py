@@ -61,7 +61,7 @@ def test_an_interrupt_cancels_nothing_and_leaves_no_traces(
 
 def test_what_an_interrupt_breaks_is_an_interrupt(session: SparkSession) -> None:
     assert session.sparkContext is not None  # which sets the handler
-    with pytest.raises(KeyboardInterrupt), plain_interrupts():
+    with pytest.raises(KeyboardInterrupt), plain_interrupts():  # noqa: PT012
         try:
             raise KeyboardInterrupt
         finally:
