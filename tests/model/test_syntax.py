@@ -255,6 +255,8 @@ def test_errors_in_long_lines_show_the_neighbourhood() -> None:
 
 def test_files_of_filters() -> None:
     assert list(Filter.parse_lines("x = 1\n\ny = 2\r\n")) == [Filter.parse("x = 1"), Filter.parse("y = 2")]
+    breaks = 'x = "\u2028\u2029\x0b\x0c\x1c\x85"'  # no ends of lines, as in a file
+    assert list(Filter.parse_lines(f"{breaks}\ry = 2")) == [Filter.parse(breaks), Filter.parse("y = 2")]
     with pytest.raises(errors.CallerError, match="line 1 of the input is no str but bytes"):
         list(Filter.parse_lines([b"x = 1"]))  # type: ignore[list-item]
 

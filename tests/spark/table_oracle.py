@@ -190,6 +190,8 @@ NOT_KEPT = {
     **{kind: REFUSED[kind] for kind in ("variant", "interval year to month", "interval")},
     "array of intervals": "array(make_interval(1, 2, 3))",
     "struct of months": "named_struct('a', interval '1-2' year to month)",
+    "struct with a name twice": "named_struct('a', 1, 'a', 2)",
+    "array without elements": "array()",
 }
 """Types that Arrow does not have: results cannot keep such columns."""
 

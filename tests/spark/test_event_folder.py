@@ -108,6 +108,49 @@ def test_counts_of_files_with_different_columns_are_added_up(stream: Stream) -> 
     assert stream.rows("deliveries", "filter", "count") == [(1, 3), (2, 1)]
 
 
+def test_a_session_that_takes_times_for_readings_of_clocks(stream: Stream) -> None:
+    stream.filters("1.txt", "x > 0", "t > 2026-07-02T12:00:00Z")
+    (stream.events / "1.json").write_text('{"k": 1, "x": 1, "t": "2026-07-02T12:00:01Z"}\n', encoding="utf-8")
+    stream.session.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        assert stream.run(format="json") == 1
+    finally:
+        stream.session.conf.unset("spark.sql.timestampType")
+    assert stream.rows("deliveries", "k", "filter") == [(1, 1), (1, 2)]
+
+
+@pytest.mark.parametrize("name", ["", "out", "more/below/out"])
+def test_results_among_events_are_refused(stream: Stream, name: str) -> None:
+    """They would be events of the next batch, again and again."""
+    stream.filters("1.txt", "x > 0")
+    folder = spark.EventFolder(stream.session, f"file://{stream.events}/")
+    source = spark.FilterDirectory(stream.session, stream.folder / "filters")
+    beside, within = stream.folder / "beside", stream.events / name
+    for role, places in (("out", (within, beside)), ("checkpoint", (beside, within))):
+        with pytest.raises(CallerError, match=f"{role}: .* lies in the folder of events"):
+            spark.match_stream(folder, source, places[0], checkpoint=places[1], key="k")
+    assert not beside.exists()
+    stream.put("1.parquet", k=[1], x=[1])
+    for _ in range(2):  # such names are passed over
+        query = spark.match_stream(
+            folder, source, stream.events / "_out", checkpoint=stream.events / ".state", key="k", every="0 seconds"
+        )
+        query.processAllAvailable()
+        query.stop()
+    assert folder.events == 1
+
+
+@pytest.mark.parametrize("name", ["", "/"])
+def test_results_that_have_no_folder(stream: Stream, name: str) -> None:
+    stream.filters("1.txt", "x > 0")
+    folder = spark.EventFolder(stream.session, stream.events)
+    source = spark.FilterDirectory(stream.session, stream.folder / "filters")
+    beside = stream.folder / "beside"
+    for role, (out, checkpoint) in (("out", (name, beside)), ("checkpoint", (beside, name))):
+        with pytest.raises(CallerError, match=f"{role}: '{name}' is no folder"):
+            spark.match_stream(folder, source, out, checkpoint=checkpoint, key="k")
+
+
 def damage(path: Path) -> None:
     """Spoil the data and leave the footer as it is."""
     content = bytearray(path.read_bytes())

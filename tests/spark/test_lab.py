@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -49,9 +50,13 @@ def test_every_run_is_done_once(session: SparkSession, tmp_path: Path) -> None:
 
 
 def test_an_interrupted_sweep_cancels_its_own_jobs_only(session: SparkSession, tmp_path: Path) -> None:
+    """PySpark's own handler of the signal cancels all jobs."""
+    handler = signal.getsignal(signal.SIGINT)
+    assert getattr(handler, "__module__", "").startswith("pyspark.")
+
     def interrupt(standing: Standing) -> None:
         if standing.share < 1.0 and other.running():
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     def wait(rows: Iterator[int]) -> Iterator[int]:
         time.sleep(3.0)
@@ -64,6 +69,7 @@ def test_an_interrupted_sweep_cancels_its_own_jobs_only(session: SparkSession, t
             Sweep((long,), NETWORK, str(tmp_path)).run(session, interrupt_later(interrupt))
         assert other.result(60) == [0, 1, 2, 3]
     assert not session.sparkContext.statusTracker().getActiveJobsIds()
+    assert signal.getsignal(signal.SIGINT) is handler
     assert len([*tmp_path.rglob("*.parquet")]) < 40
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StringType
 
 from palio import Notification, spark
 from palio.bench.workloads import WORKLOADS, encode, record_batch
@@ -438,27 +439,6 @@ def test_limits_reach_the_executors(session: SparkSession) -> None:
     assert "literal_bytes" in made.rejects.collect()[0]["reason"]
 
 
-# -- files of filters --------------------------------------------------------------------------------------------------
-
-
-def test_filters_from_files(session: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "filters.txt").write_text('# alarms\nlevel > 3\n\n  event = "fire"\n', encoding="utf-8")
-    table = spark.read_filters(session, tmp_path / "filters.txt")
-    assert [(row["id"], row["text"]) for row in table.collect()] == [(2, "level > 3"), (4, '  event = "fire"')]
-    for ending in ("parquet", "json", "csv"):
-        path = str(tmp_path / f"filters.{ending}")
-        table.write.option("header", "true").format(ending).save(path)
-        assert sorted(row["id"] for row in spark.read_filters(session, path).select("id").collect()) in (
-            [2, 4],
-            ["2", "4"],
-        )
-    with pytest.raises(CallerError, match="there is no file or folder"):
-        spark.read_filters(session, tmp_path / "missing.txt")
-    (tmp_path / "binary.txt").write_bytes(b"x = \xff")
-    with pytest.raises(CallerError, match="no UTF-8 text, at byte 4"):
-        spark.read_filters(session, tmp_path / "binary.txt")
-
-
 def test_a_set_that_is_closed_leaves_no_files(session: SparkSession, alarms: DataFrame) -> None:
     with spark.prepare(filter_table(session, ALARMS)) as made:
         folder = made._folder
@@ -467,6 +447,23 @@ def test_a_set_that_is_closed_leaves_no_files(session: SparkSession, alarms: Dat
     for use in (lambda: made.rejects, lambda: spark.match(alarms, made, key="k")):
         with pytest.raises(CallerError, match="this set was closed"):
             use()
+
+
+def test_ids_are_told_apart_whatever_their_collation(session: SparkSession, tmp_path: Path) -> None:
+    ids = [("a", "x > 0"), ("A", "x > 1"), ("a ", "x > 2")]
+    table = session.createDataFrame(ids, "id string, text string")
+    events = session.range(4).selectExpr("id as k", "id as x")
+    events.write.parquet(str(tmp_path / "events"))
+    stream = session.readStream.schema(events.schema).parquet(str(tmp_path / "events"))
+    for collation in ("UTF8_LCASE", "UNICODE_CI", "UTF8_BINARY_RTRIM"):
+        collated = table.selectExpr(f"id collate {collation} as id", "text")
+        with spark.prepare(collated) as made:
+            assert made.id_type == StringType()
+            query = spark.match(stream, made, result="counts").writeStream.format("memory").outputMode("complete")
+            started = query.queryName("counted").trigger(availableNow=True).start()
+            assert started.awaitTermination(60)
+            for counted in (spark.match(events, made, result="counts"), session.table("counted")):
+                assert sorted(map(tuple, counted.collect())) == [("A", 2), ("a", 3), ("a ", 1)]
 
 
 @pytest.mark.parametrize("problems", [False, True])

@@ -10,6 +10,7 @@ from random import Random
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StreamingQuery
 
 from palio import Notification, spark
@@ -84,10 +85,29 @@ def test_elements_say_when_and_where(session: SparkSession, patterns: spark.Patt
     assert (row["pattern"], element["origin"], element["sequence"]) == (3, "milan", 7)
 
 
+def test_events_are_told_apart_whatever_collation_their_columns_have(session: SparkSession) -> None:
+    """The collation says that all of them have one origin; then the order would be that of the numbers alone."""
+    events = [(START, origin, i, x, None, i) for origin, i, x in [("b", 1, 2.0), ("A", 2, 1.0), ("B", 2, 2.0)]]
+    events += [(START, origin, i, x, None, i) for origin, i, x in [("a", 3, 1.0), ("a", 1, 3.0)]]
+    table = session.createDataFrame(events, SCHEMA).withColumn("origin", sql.expr("origin collate UTF8_LCASE"))
+    patterns = [(1, "x = 1 then x = 2"), (2, "x = 2 then x = 3"), (3, "x = 3 then x = 1")]
+    made = session.createDataFrame(patterns, "id int, text string")
+    assert told(spark.match_patterns(table, made, key=["event_id"])) == by_one_monitor(events, patterns)
+
+
+def test_a_pattern_that_is_printed_longer_than_texts_may_be(session: SparkSession) -> None:
+    controls = " and ".join(f's{i} != "{chr(1) * 1000}"' for i in range(60))
+    table = session.createDataFrame([(1, f"{controls} then y = 1"), (2, 'y = "a"')], "id long, text string")
+    events = session.createDataFrame([(START, "milan", 7, None, "a", 1)], SCHEMA)
+    assert [row["pattern"] for row in spark.match_patterns(events, table).collect()] == [2]
+
+
 def test_events_without_a_place_in_the_order_are_left_out(session: SparkSession, patterns: spark.PatternSet) -> None:
     events = session.createDataFrame(
         [(None, "milan", 1, 1.0, "a", 1), (START, None, 1, 1.0, "a", 2), (START, "milan", 1, 1.0, "a", 3)], SCHEMA
     )
+    not_utf8 = sql.expr("if(event_id = 2, cast(X'6DFF' as string), origin)")
+    events = events.union(events.where("event_id = 2").withColumn("origin", not_utf8))
     for problems in (False, True):
         assert told(spark.match_patterns(events, patterns, key=["event_id"], problems=problems)) == [(3, (3,))]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from palio import spark
 from palio.errors import CallerError, FileFormatError, PalioError
@@ -24,16 +24,21 @@ class Streams:
 
     def __init__(self, session: SparkSession, folder: Path) -> None:
         self.session, self.folder, self.out = session, folder, folder / "out"
+        self.are_distinct = False
         (folder / "filters.txt").write_text("x > 0\n", encoding="utf-8")
 
     def put(self, keys: Iterable[int]) -> None:
         rows = self.session.createDataFrame([(k, 1) for k in keys], "k long, x long")
         rows.coalesce(1).write.mode("append").parquet(str(self.folder / "events"))
 
+    def events(self) -> DataFrame:
+        reader = self.session.readStream.schema("k long, x long").option("maxFilesPerTrigger", 1)
+        events = reader.parquet(str(self.folder / "events"))
+        return events.dropDuplicates(["k"]) if self.are_distinct else events
+
     def start(self, checkpoint: str = "a", *, adopt: bool = False, **options: Any) -> spark.MatchQuery:
-        events = self.session.readStream.schema("k long, x long").option("maxFilesPerTrigger", 1)
         return spark.match_stream(
-            events.parquet(str(self.folder / "events")),
+            self.events(),
             spark.FilterFile(self.session, self.folder / "filters.txt"),
             self.out,
             checkpoint=self.folder / checkpoint,
@@ -148,6 +153,17 @@ def test_marks_of_spark_may_be_switched_off(streams: Streams) -> None:
         configuration.set(name, "true")
     assert streams.delivered() == [0]
     assert query.totals[:3] == (1, 1, 0)
+
+
+def test_a_batch_that_is_complete_writes_the_state_of_its_stream_again(streams: Streams) -> None:
+    streams.are_distinct = True
+    for keys in ([1, 2], [2, 3]):
+        streams.put(keys)
+        streams.run()
+    streams.forget_commit("a", 1)
+    streams.put([3, 4])
+    assert streams.run().totals.batches == 2
+    assert streams.delivered() == [1, 2, 3, 4]
 
 
 def test_a_batch_without_a_mark_is_written_anew(streams: Streams) -> None:

@@ -26,6 +26,7 @@ with spark.prepare(filters) as made:
 later = spark.prepare(filters)  # what was closed must not be in the way
 print(spark.match(events, later, result="wide").where("size(filters) = 10").count())
 session.stop()
+later.close()  # Spark has forgotten it already
 """
 
 

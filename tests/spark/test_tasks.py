@@ -21,7 +21,7 @@ from palio.codec import json, msgpack
 from palio.errors import CallerError
 from palio.model.limits import Limits
 from palio.spark import counts as counting
-from palio.spark import parsing, shipping, tasks
+from palio.spark import parsing, sequences, shipping, tasks
 from palio.spark.tasks import Task
 from tests.matching.strategies import aimed_lists, examples, filter_lists
 from tests.matching.twins import body_batch, column_batches
@@ -336,6 +336,27 @@ def test_what_is_no_filter_is_rejected_with_its_place() -> None:
     (part,) = [row for row in found if row["index"]]
     assert part["attributes"] == ["x", "y"]
     assert pa.ipc.read_record_batch(part["ids"], pa.schema({"id": pa.int64()}))["id"].to_pylist() == [1, 6, 6]
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()])
+def test_strings_that_are_not_utf8_are_rejected_and_the_others_are_read(kind: pa.DataType) -> None:
+    bad, good = strings([b"a", b'x = "\xff"', None], kind), pa.array(["x = 1", "x = 2", "x = 3"], kind)
+    reading = parsing.Reading(Limits(), kind)
+    for read in (parsing.read_parts, sequences.split_patterns):
+        for ids, texts, name in ((bad, good, "id"), (good, bad, "text")):
+            (*rows,) = (
+                row for part in read(reading, [pa.record_batch({"id": ids, "text": texts})]) for row in part.to_pylist()
+            )
+            reasons = [row["reason"] for row in rows if row["id"] != "x = 1" and row["reason"]]
+            assert reasons == [f"the {name} is not UTF-8", f"the {name} is null"]
+            (row,) = [row for row in rows if row["reason"] == reasons[0]]
+            assert row[name] == 'x = "\ufffd"'
+
+
+def strings(values: list[bytes | None], kind: pa.DataType) -> pa.Array:
+    """As Spark hands them over: nothing checks whether they are UTF-8."""
+    binary = pa.array(values, pa.large_binary() if pa.types.is_large_string(kind) else pa.binary())
+    return pa.Array.from_buffers(kind, len(values), binary.buffers())
 
 
 def test_many_filters_come_in_several_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -410,7 +410,17 @@ def test_a_result_that_is_computed_after_its_set_was_closed(session: SparkSessio
             spark.match(events, made, result="counts")
 
 
-@pytest.mark.parametrize("kind", ["interval", "interval year to month", "array<interval>", "struct<a:interval>"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "interval",
+        "interval year to month",
+        "array<interval>",
+        "struct<a:interval>",
+        "struct<a:int, a:int>",
+        "map<void, array<void>>",
+    ],
+)
 def test_columns_that_cannot_be_kept_are_named_before_anything_runs(session: SparkSession, kind: str) -> None:
     events = session.sql(f"select 1 as k, cast(null as {kind}) as x, timestamp_seconds(0) as t, array(1) as a")
     made = prepare(session, [(1, "k = 1")])

@@ -32,7 +32,7 @@ from palio.spark import FilterSet, prepare, read_filters
 from palio.spark.advice import missing_attributes
 from palio.spark.matching import Result, delivered
 from palio.spark.places import delete
-from palio.spark.types import quoted
+from palio.spark.types import quoted, without_collations
 
 _SHOWN_REJECTS = 3
 _SHOWN_FILTERS = 5
@@ -76,7 +76,7 @@ def run(session: SparkSession, job: Job, tell: Callable[[str], None]) -> Summary
 
 def _match(session: SparkSession, job: Job, events: Events, tell: Callable[[str], None]) -> Summary:
     clock = _Clock()
-    table = read_filters(session, job.filters)
+    table = without_collations(read_filters(session, job.filters))
     with ExitStack() as stack:
         filters = stack.enter_context(prepare(table, fail_fast=job.fail_fast))
         stack.callback(events.release)
@@ -210,7 +210,7 @@ def _silent(readable: int, matched: DataFrame, keys: Sequence[str], result: Resu
         return None
     if result == "wide":
         return matched.where("size(filters) = 0").count()
-    return readable - matched.select(*map(quoted, keys)).distinct().count()
+    return readable - without_collations(matched.select(*map(quoted, keys))).distinct().count()
 
 
 def _about_filters(table: DataFrame, filters: FilterSet, found: _Found) -> FilterFigures:

@@ -127,5 +127,5 @@ def _summary(session: SparkSession, job: Job, totals: MatchTotals, done: _Done) 
 def _rows(session: SparkSession, path: str) -> int:
     """Rows of a table that may not be there."""
     with suppress(AnalysisException):  # there is none
-        return session.read.parquet(path).count()
+        return session.read.options(__globPaths__=False).parquet(path).count()
     return 0

@@ -48,15 +48,18 @@ def running(master: str) -> Iterator[SparkSession]:
     from pyspark.sql import SparkSession
 
     from palio.spark import session
+    from palio.spark.interrupts import no_traces, plain_interrupts
 
     is_ours = SparkSession.getActiveSession() is None
-    started = session(master)
+    with no_traces():  # PySpark sets its handler long before the session is there
+        started = session(master)
     if not is_ours:
         yield started
         return
     started.sparkContext.setLogLevel("FATAL")
     try:
-        yield started
+        with plain_interrupts():
+            yield started
     finally:
         started.stop()
 

@@ -17,6 +17,7 @@ from palio.lab.study import Experiment, Measured, Results, Run, Setting
 from palio.lab.tally import METRICS
 from palio.lab.topology import Topology
 from palio.lab.work import Order, Outcome, play_all, results_file
+from palio.spark.interrupts import plain_interrupts
 
 _RATE = 80_000.0
 """Messages that a core plays in a second, about: only for how runs are put together."""
@@ -87,7 +88,7 @@ def _play(
     whole = sum(expected_seconds(run.setting) for run in runs)
     rows = context.parallelize(tasks, len(tasks)).flatMap(partial(_play_task, order, played, work))
     tag = f"palio-sweep-{uuid.uuid4().hex}"
-    with ThreadPoolExecutor(1) as thread:
+    with plain_interrupts(), ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(_collect, rows, tag)
         try:
             while not wait([waiting], timeout=_PAUSE).done:

@@ -91,7 +91,9 @@ class Filter(ConstraintSet):
         >>> [str(f) for f in Filter.parse_lines(["# alarms", "level > 3", "", "level any"])]
         ['level > 3', 'level any']
         """
-        for number, line in enumerate(lines.splitlines() if isinstance(lines, str) else lines, 1):
+        if isinstance(lines, str):
+            lines = lines.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # strings may have other ends of lines
+        for number, line in enumerate(lines, 1):
             if not isinstance(line, str):
                 raise CallerError(f"line {number} of the input is no str but {type(line).__name__}; open files as text")
             if line.strip() and not line.lstrip().startswith("#"):

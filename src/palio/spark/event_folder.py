@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 
 from palio.errors import CallerError, brief
 from palio.spark.file_schemas import FileSchemas, reason
+from palio.spark.places import steps_below
 from palio.spark.types import quoted
 
 FORMATS = ("parquet", "json", "csv")
@@ -106,7 +107,8 @@ class EventFolder:
         reader = self._session.readStream.format("binaryFile").option("recursiveFileLookup", "true")
         if self._files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", self._files_per_batch)
-        columns = "path string, modificationTime timestamp, length long, content binary"
+        # "timestamp" would mean what the session says
+        columns = "path string, modificationTime timestamp_ltz, length long, content binary"
         return reader.schema(columns).load(self._path).select("path")  # so that no content is read
 
     def files(self) -> list[str]:
@@ -122,6 +124,15 @@ class EventFolder:
             row["path"] for row in reader.load(self._path).select("path").collect()
         }  # Spark passes over empty ones
         return [file for file in self.files() if file not in filled]
+
+    def check_apart(self, role: str, path: str) -> None:
+        """Refuse a place in the folder: what is written there would be taken for events."""
+        steps = steps_below(self._session, path, self._path)
+        if steps is not None and not any(step.startswith((".", "_")) for step in steps):
+            raise CallerError(
+                f"{role}: {path} lies in the folder of events, {self._path}, where its files would be events; "
+                "name a folder beside it"
+            )
 
     def sample(self) -> DataFrame | None:
         """The events of some file that is there now and can be read."""

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import StringIO
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -18,7 +19,9 @@ from types import TracebackType
 import pyarrow as pa
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import DataType, IntegerType, LongType, ShortType, StringType
+from pyspark.sql import functions as sql
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import DataType, IntegerType, IntegralType, LongType, ShortType, StringType
 
 from palio.errors import CallerError, PalioError, brief
 from palio.model.filter import Filter
@@ -114,7 +117,8 @@ class FilterSet:
 
     def forget_rejects(self) -> None:
         """Let Spark forget what was rejected; if it is asked for again, it is computed again."""
-        self._parsed.unpersist()
+        if not self._parsed.sparkSession._jsparkSession.sparkContext().isStopped():  # then it has forgotten all
+            self._parsed.unpersist()
 
     def check_open(self) -> None:
         """Refuse a set that was closed."""
@@ -137,24 +141,44 @@ def read_filters(session: SparkSession, path: str | os.PathLike[str]) -> DataFra
     """The filters of a file as a table of ``id`` and ``text``.
 
     A text file has one filter a line, and its id is the number of the line; empty lines and lines that begin with ``#``
-    are passed over. Parquet, JSON and CSV must have the two columns. The path is one that Spark can read, on any file
-    system.
+    are passed over. Parquet, JSON and CSV must have the two columns; in CSV, a quote within a value is doubled (RFC
+    4180), or has a backslash before it, as Spark writes it. The path is one that Spark can read, on any file system.
     """
     name = os.fspath(path)
     ending = Path(name.rstrip("/")).suffix.lower()
-    found = None if any(character in name for character in "*?[{") else find(session, name)
+    found = find(session, name)
     if ending in {".parquet", ".json", ".csv"} or (found is not None and found.is_folder):
-        reader = session.read.option("header", "true")
+        reader = session.read.options(header=True, __globPaths__=found is None)  # a name that is there is no pattern
+        if ending == ".csv":
+            reader = reader.option("escape", _escape_of_quotes(reader.text(name)))
         return reader.format(ending.removeprefix(".") or "parquet").load(name)
     if found is None:
         raise CallerError(f"filters: there is no file or folder {brief(name)}")
     try:
-        lines = read(session, name).decode().splitlines()
+        text = read(session, name).decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise CallerError(f"filters: {brief(name)} is no UTF-8 text, at byte {error.start}") from error
-    kept = [(i, line) for i, line in enumerate(lines, 1) if line.strip() and not line.lstrip().startswith("#")]
+    lines = enumerate(StringIO(text, newline=None), 1)
+    kept = [(i, line.removesuffix("\n")) for i, line in lines if line.strip() and not line.lstrip().startswith("#")]
     ids, texts = pa.array([i for i, _ in kept], pa.int64()), pa.array([line for _, line in kept], pa.string())
-    return session.createDataFrame(pa.table({"id": ids, "text": texts}))
+    return table_of(session, pa.table({"id": ids, "text": texts}))
+
+
+_DOUBLED_QUOTE = r'[^\\,"]""'
+"""Occurs where quotes are doubled. Where they are escaped, two in a row are an empty value or the end of one."""
+
+
+def _escape_of_quotes(lines: DataFrame) -> str:
+    """What stands before a quote within a value of CSV: another one (RFC 4180), or a backslash, as Spark writes it."""
+    return "\\" if lines.where(sql.col("value").rlike(_DOUBLED_QUOTE)).isEmpty() else '"'
+
+
+def table_of(session: SparkSession, rows: pa.Table) -> DataFrame:
+    """A table of rows that this process has."""
+    if int(session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch") or 0) > 0:
+        return session.createDataFrame(rows)
+    # that batches have no bound is a setting of which PySpark makes an error when it is given a table of Arrow
+    return session.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], from_arrow_schema(rows.schema))
 
 
 def prepare(
@@ -215,7 +239,7 @@ def check_table(filters: DataFrame) -> DataType:
         raise CallerError(f"filters: column 'text' must be string, not {types['text'].simpleString()}")
     if type(types["id"]) not in _ARROW_IDS:
         raise CallerError(f"filters: column 'id' must be string or an integer, not {types['id'].simpleString()}")
-    return types["id"]
+    return types["id"] if isinstance(types["id"], IntegralType) else StringType()  # whatever its collation
 
 
 def arrow_type_of(id_type: DataType) -> pa.DataType:

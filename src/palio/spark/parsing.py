@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -45,7 +45,7 @@ def read_parts(reading: Reading, batches: Iterable[pa.RecordBatch]) -> Iterator[
     part = _Part(reading)
     for batch in batches:
         rejects = []
-        for id, text in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True):
+        for id, text in zip(values(batch["id"]), values(batch["text"]), strict=True):
             try:
                 part.add(id, read_filter(id, text, reading.limits))
             except PalioError as error:
@@ -58,19 +58,42 @@ def read_parts(reading: Reading, batches: Iterable[pa.RecordBatch]) -> Iterator[
         yield part.take()
 
 
-def read_filter(id: object, text: str | None, limits: Limits) -> tuple[Filter, ...]:
+def values(column: pa.Array) -> list[Any]:
+    """What is in a column of ids or texts; strings that are not UTF-8, which Spark can have, stay bytes."""
+    try:
+        return list(column.to_pylist())
+    except UnicodeDecodeError:
+        return [_decoded(each) for each in column.cast(pa.large_binary()).to_pylist()]
+
+
+def _decoded(value: bytes | None) -> str | bytes | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def read_filter(id: object, text: str | bytes | None, limits: Limits) -> tuple[Filter, ...]:
     """One filter, or several that say one together: as text, or in the JSON form.
 
     >>> [str(f) for f in read_filter(1, "x in (1, 2)", Limits())]
     ['x = 1', 'x = 2']
     """
-    if id is None:
-        raise PalioError("the id is null")
-    if text is None:
-        raise PalioError("the text is null")
+    text = check_row(id, text)
     if text.lstrip().startswith("{"):
         return (codec.json.decode(Filter, text, limits),)
     return Filter.parse_union(text, limits)
+
+
+def check_row(id: object, text: str | bytes | None) -> str:
+    """The text of a row that has an id and a text."""
+    for name, value in (("id", id), ("text", text)):
+        if value is None:
+            raise PalioError(f"the {name} is null")
+        if isinstance(value, bytes):
+            raise PalioError(f"the {name} is not UTF-8")
+    assert isinstance(text, str)
+    return text
 
 
 class _Part:
@@ -105,8 +128,10 @@ class _Part:
         return pa.RecordBatch.from_pylist([row], part_schema(self.reading.id_type))
 
 
-def reject(id: object, text: str | None, error: PalioError) -> dict[str, object]:
+def reject(id: object, text: str | bytes | None, error: PalioError) -> dict[str, object]:
     """The row that says why a text could not be read."""
+    shown = {"id": id, "text": text}
+    shown |= {name: value.decode(errors="replace") for name, value in shown.items() if isinstance(value, bytes)}
     line, column = (error.line, error.column) if isinstance(error, TextSyntaxError) else (None, None)
     reason = str(error).partition("\n")[0]
-    return {"id": id, "text": text, "reason": reason, "line": line, "column": column}
+    return {**shown, "reason": reason, "line": line, "column": column}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from operator import and_
 from typing import NamedTuple
@@ -22,17 +23,18 @@ from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
 from palio.errors import CallerError, PalioError, UnsupportedColumnError, brief
 from palio.model.limits import READING_LIMITS, Limits
-from palio.spark.filters import FilterSet, arrow_type_of, check_table, prepare
+from palio.spark.filters import FilterSet, arrow_type_of, check_table, prepare, table_of
 from palio.spark.matching import match, match_with_clock
 from palio.spark.parsing import Reading
 from palio.spark.sequences import follow_sorted, follow_stream, split_patterns
 from palio.spark.temporary import close_unused, closing_when_unused
-from palio.spark.types import column, quoted
+from palio.spark.types import column, quoted, without_collations
 
 _LOG = logging.getLogger("palio.spark")
 ORDER = ("published", "origin", "sequence")
 """The columns of the total order, as SEMANTICS has it: time of publication, origin, number."""
 
+_UNBOUNDED = 2**63 - 1
 _PLAIN = (spark_types.StringType, spark_types.LongType, spark_types.IntegerType, spark_types.ShortType)
 
 
@@ -59,7 +61,8 @@ def prepare_patterns(patterns: DataFrame, *, limits: Limits = READING_LIMITS) ->
     is_good = pc.is_null(split["reason"])
     good = split.filter(is_good)
     numbers = pa.array(range(len(good)), pa.int64())
-    filters = prepare(session.createDataFrame(pa.table({"id": numbers, "text": good["text"]})), limits=limits)
+    printed = replace(limits, text_characters=_UNBOUNDED)  # characters that are escaped now may have been none before
+    filters = prepare(table_of(session, pa.table({"id": numbers, "text": good["text"]})), limits=printed)
     if filters.rejected:
         raise PalioError("a filter that was printed could not be read again")
     elements = pa.table(
@@ -70,7 +73,7 @@ def prepare_patterns(patterns: DataFrame, *, limits: Limits = READING_LIMITS) ->
         first, others = rejected.slice(0, 1).to_pylist()[0], len(rejected) - 1
         more = f"; {others:,} more cannot be read" if others else ""
         _LOG.warning("patterns are left out: pattern %s: %s%s", brief(first["id"]), first["reason"], more)
-    return PatternSet(filters, session.createDataFrame(elements), session.createDataFrame(rejected), id_type)
+    return PatternSet(filters, table_of(session, elements), table_of(session, rejected), id_type)
 
 
 def match_patterns(  # noqa: PLR0913 (each says a thing of its own)
@@ -124,7 +127,7 @@ def _sequences(events: DataFrame, made: PatternSet, how: _How) -> DataFrame:
     pairs = find(events, made.filters, key=names, bodies=bodies, problems=problems, round_decimals=round_decimals)
     found = _complete(pairs, names, problems)
     places = [f"c{place}" for place in range(len(names))]
-    found = found.toDF("time", *places[1:], "filter").withColumn("c0", sql.unix_micros("time"))
+    found = without_collations(found.toDF("time", *places[1:], "filter")).withColumn("c0", sql.unix_micros("time"))
     carried = ["pattern", "position", "length", *places]
     if events.isStreaming:
         # an id that the join below does not know: rows with none would be dropped before they can tell the time
@@ -139,7 +142,7 @@ def _sequences(events: DataFrame, made: PatternSet, how: _How) -> DataFrame:
 
 def _complete(found: DataFrame, names: list[str], problems: bool) -> DataFrame:
     """Only what has a place in the order, and what only tells the time, which has no filter."""
-    is_complete = reduce(and_, (quoted(name).isNotNull() for name in names)) | sql.col("filter").isNull()
+    is_complete = reduce(and_, (_has_value(found.schema[name]) for name in names)) | sql.col("filter").isNull()
     if not problems:
         return found.where(is_complete)
     is_read = sql.col("problem").isNull()
@@ -149,6 +152,13 @@ def _complete(found: DataFrame, names: list[str], problems: bool) -> DataFrame:
         sql.count_if(~is_complete).alias("incomplete"),
     )
     return counted.where(is_read & is_complete).drop("problem")
+
+
+def _has_value(field: StructField) -> Column:
+    """Whether a column has a value that can be read, which it cannot if it is a string that is not UTF-8."""
+    has_value = quoted(field.name).isNotNull()
+    is_text = isinstance(field.dataType, spark_types.StringType)
+    return has_value & sql.is_valid_utf8(quoted(field.name)) if is_text else has_value
 
 
 def _follow_table(found: DataFrame, made: PatternSet, places: list[str]) -> DataFrame:

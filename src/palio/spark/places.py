@@ -57,6 +57,20 @@ def entries(session: SparkSession, folder: str) -> list[Entry]:
         return [_entry(status) for status in system.listStatus(place)]
 
 
+def steps_below(session: SparkSession, path: str, folder: str) -> tuple[str, ...] | None:
+    """The names on the way from a folder to a path, none if it is the folder itself; ``None`` if it is not below."""
+    with _readable_errors(path):
+        (system, place), (_, above) = _open(session, path), _open(session, folder)
+        place, above = system.makeQualified(place), system.makeQualified(above)
+        steps: list[str] = []
+        while place is not None:
+            if place.equals(above):
+                return tuple(reversed(steps))
+            steps.append(str(place.getName()))
+            place = place.getParent()
+        return None
+
+
 def read(session: SparkSession, path: str) -> bytes:
     """The content of a file."""
     with _readable_errors(path):

@@ -246,6 +246,10 @@ class ResultFolder:
         except (ValueError, KeyError, TypeError) as error:
             raise FileFormatError(f"checkpoint: {path} is damaged; name a new checkpoint") from error
 
+    def has_state(self) -> bool:
+        """Whether the stream has operators that remember something from batch to batch."""
+        return exists(self._session, f"{self._checkpoint}/state")
+
     def _last_noted(self) -> int:
         """The last batch that the checkpoint knows of."""
         return max(self._numbers(f"{self._checkpoint}/offsets", r"(\d+)"), default=-1)

@@ -14,7 +14,7 @@ from palio import codec
 from palio.errors import PalioError
 from palio.matching.monitor import Sequence
 from palio.model.pattern import Pattern
-from palio.spark.parsing import Reading, reject
+from palio.spark.parsing import Reading, check_row, reject, values
 
 Row = tuple[Any, ...]
 """Of what a pattern's filters have found: position, length, then what tells events apart, in their order."""
@@ -41,7 +41,7 @@ def split_patterns(reading: Reading, batches: Iterable[pa.RecordBatch]) -> Itera
     """Turn rows of id and text into rows of id, position and the text of one filter."""
     for batch in batches:
         rows: list[dict[str, object]] = []
-        for id, text in zip(batch["id"].to_pylist(), batch["text"].to_pylist(), strict=True):
+        for id, text in zip(values(batch["id"]), values(batch["text"]), strict=True):
             try:
                 pattern = _read_pattern(id, text, reading)
             except PalioError as error:
@@ -54,9 +54,8 @@ def split_patterns(reading: Reading, batches: Iterable[pa.RecordBatch]) -> Itera
         yield pa.RecordBatch.from_pylist(rows, split_schema(reading.id_type))
 
 
-def _read_pattern(id: object, text: str | None, reading: Reading) -> Pattern:
-    if id is None or text is None:
-        raise PalioError(f"the {'id' if id is None else 'text'} is null")
+def _read_pattern(id: object, text: str | bytes | None, reading: Reading) -> Pattern:
+    text = check_row(id, text)
     if text.lstrip().startswith("{"):
         return codec.json.decode(Pattern, text, reading.limits)
     return Pattern.parse(text, reading.limits)

@@ -67,6 +67,11 @@ def match_stream(  # noqa: PLR0913 (each says a thing of its own)
     without, it ends when all events that are there now are done.
     """
     how = _How(key, result, bodies, limits, round_decimals)
+    for role, place in (("out", os.fspath(out)), ("checkpoint", os.fspath(checkpoint))):
+        if not place.strip("/"):
+            raise CallerError(f"{role}: {brief(place)} is no folder that a stream can have for itself")
+        if isinstance(events, EventFolder):
+            events.check_apart(role, place)
     stream = events.stream() if isinstance(events, EventFolder) else events
     if not isinstance(stream, DataFrame) or not stream.isStreaming:
         raise CallerError("events: no stream; match() is for tables")
@@ -158,7 +163,8 @@ class _BatchWriter:
         if not exists(self._session, deliveries):
             return {}
         try:
-            rows = self._session.read.option("mergeSchema", self._how.result == "wide").parquet(deliveries)
+            reader = self._session.read.options(mergeSchema=self._how.result == "wide", __globPaths__=False)
+            rows = reader.parquet(deliveries)
         except AnalysisException:  # a folder without a single batch that is complete
             return {}
         return {field.name: field.dataType for field in rows.schema.fields if field.name not in _ADDED}
@@ -167,6 +173,8 @@ class _BatchWriter:
         """Match the batch, unless that was done and only Spark did not come to note it."""
         place = self._results.begin(number)
         if isinstance(place, MatchedBatch):
+            if self._results.has_state():  # Spark insists that a batch writes its state, also the second time
+                batch.write.format("noop").mode("overwrite").save()
             self.matched.add(number, place)
             return
         self._number = number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pyspark.errors import PySparkTypeError
+from pyspark.errors import PySparkTypeError, UnsupportedOperationException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
@@ -30,6 +30,7 @@ _SUPPORTED: tuple[type[DataType], ...] = (
     spark_types.NullType,
 )
 
+_PLAIN_STRING = spark_types.StringType()
 _REMEDIES = {
     "date": "a day is no instant; cast it to timestamp (its beginning in the session's time zone) or to string",
     "timestamp_ntz": "without a time zone it is no instant; cast it to timestamp, or to string",
@@ -72,13 +73,13 @@ def check_kept(field: StructField) -> None:
         return  # is handed back as a string
     try:
         if not isinstance(kind, spark_types.VariantType):
-            to_arrow_type(kind, timezone="UTC")  # any zone will do
+            to_arrow_type(kind, error_on_duplicated_field_names_in_struct=True, timezone="UTC")  # any zone will do
             return
-    except PySparkTypeError:
+    except (PySparkTypeError, UnsupportedOperationException, ValueError):
         pass
     raise UnsupportedColumnError(
-        f"column {brief(field.name)} of type {brief(kind.simpleString())} cannot be kept in a result: Arrow has no "
-        "such type; cast it to string, or drop it"
+        f"column {brief(field.name)} of type {brief(kind.simpleString())} cannot be kept in a result: Arrow cannot "
+        "carry it; cast it to string, or drop it"
     )
 
 
@@ -107,6 +108,15 @@ def _problem(field: StructField) -> str | None:
     kind = name.partition("<")[0].partition("(")[0].partition(" ")[0]
     remedy = _REMEDIES.get(kind, "cast it to string, or drop it")
     return f"column {brief(field.name)} of type {brief(name)}: {remedy}"
+
+
+def without_collations(rows: DataFrame) -> DataFrame:
+    """The same strings without collations, by which Spark would group, sort and compare them."""
+    kinds = {field.name: field.dataType for field in rows.schema.fields}
+    collated = [
+        name for name, kind in kinds.items() if isinstance(kind, spark_types.StringType) and kind != _PLAIN_STRING
+    ]
+    return rows.withColumns({name: quoted(name).cast(_PLAIN_STRING) for name in collated}) if collated else rows
 
 
 def quoted(name: str) -> Column:
