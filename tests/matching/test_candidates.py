@@ -143,13 +143,13 @@ def test_one_step_of_a_search_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3_000):
         index.add(Entry(Filter.parse(f"symbol = 's{number}' and price > {number}")))
     placed = [0]
-    add = views.View.add
+    add = views.View._place
 
     def counted(view: views.View[Entry[Filter]], entry: Entry[Filter]) -> None:
         placed[0] += 1
         add(view, entry)
 
-    monkeypatch.setattr(views.View, "add", counted)
+    monkeypatch.setattr(views.View, "_place", counted)
     search = index.find(Entry(Filter.parse("price > 2990")), wide=False)
     most = 0
     while True:

@@ -128,7 +128,7 @@ class _Step(Generic[N]):
         if not views:
             return [each for each in self._group.entries if each.owner == asked.owner]
         for view in views:
-            view.fill()
+            view.complete()
         best = views[0] if len(views) == 1 else min(views, key=lambda view: view.estimate(asked))
         return best.search(asked)
 

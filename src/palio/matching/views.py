@@ -27,6 +27,8 @@ _MOST_PLACES: Final = 16
 """Places of one box in a tree."""
 _MOST_DESCRIBED: Final = 1024
 """Elements whose features are remembered: those that come into one index often come into another right away."""
+_CLEARED: Final = 2
+"""Entries that are gone and are taken out of their cells whenever another one is added."""
 _GRAM: Final = 3
 _LONG: Final = 256
 """Characters of text from which on a box is not kept under all pieces of it: they would take too much memory."""
@@ -118,20 +120,63 @@ _Placed = tuple[N, int]
 
 
 class View(Generic[N]):
-    """The boxes of a group, in cells by value and in each cell by interval. They are put there step by step."""
+    """The boxes of a group, in cells by value and in each cell by interval.
 
-    __slots__ = ("_cells", "_lengths", "_spec", "_waiting")
+    They are put there and taken out step by step. To take one out costs more than to pass over it in a search, and
+    thousands may go at once.
+    """
+
+    __slots__ = ("_cells", "_gone", "_lengths", "_placed", "_spec", "_waiting")
 
     def __init__(self, spec: Spec, entries: Iterable[N]) -> None:
         self._spec = spec
         self._waiting: dict[N, None] = dict.fromkeys(entries)
         """The entries that are not in cells yet."""
+        self._gone: dict[N, None] = {}
+        """The entries that are still in cells, and count no longer."""
+        self._placed = 0
+        """How many entries are in cells."""
         self._cells: dict[_Key, DominanceTree[_Placed[N]]] = {}
         self._lengths: dict[int, int] = {}
         """How many cells there are for texts of each length, if cells are by text."""
 
     def add(self, entry: N) -> None:
-        """Put an entry into its cells."""
+        """Put an entry into its cells, and take out some of those that are gone."""
+        if entry in self._gone:
+            del self._gone[entry]
+            return
+        self._place(entry)
+        for _ in range(min(_CLEARED, len(self._gone))):
+            self._displace(self._gone.popitem()[0])
+
+    def remove(self, entry: N) -> None:
+        """An entry counts no longer."""
+        if entry in self._waiting:
+            del self._waiting[entry]
+            return
+        self._gone[entry] = None
+        if len(self._gone) == self._placed:
+            self._placed = 0
+            for emptied in (self._gone, self._cells, self._lengths):
+                emptied.clear()
+
+    def fill(self, count: int) -> bool:
+        """Put so many more entries into their cells, or take out those that are gone; whether there were any."""
+        found = bool(self._waiting or self._gone)
+        for _ in range(min(count, len(self._waiting) + len(self._gone))):
+            if self._waiting:
+                self._place(self._waiting.popitem()[0])
+            else:
+                self._displace(self._gone.popitem()[0])
+        return found
+
+    def complete(self) -> None:
+        """Put all entries into their cells that are not there yet."""
+        while self._waiting:
+            self._place(self._waiting.popitem()[0])
+
+    def _place(self, entry: N) -> None:
+        self._placed += 1
         places = self._stored_places(entry)
         for key in self._chosen(self._keys(entry, is_wide=self._spec.wide), is_stored=True):
             if key not in self._cells:
@@ -140,18 +185,8 @@ class View(Generic[N]):
             for number, place in enumerate(places):
                 self._cells[key].add((entry, number), place)
 
-    def fill(self, count: int | None = None) -> bool:
-        """Put so many more entries into their cells, or all; whether there were any."""
-        count = len(self._waiting) if count is None else min(count, len(self._waiting))
-        for _ in range(count):
-            self.add(self._waiting.popitem()[0])
-        return count > 0
-
-    def remove(self, entry: N) -> None:
-        """Take out an entry that is there."""
-        if entry in self._waiting:
-            del self._waiting[entry]
-            return
+    def _displace(self, entry: N) -> None:
+        self._placed -= 1
         places = self._stored_places(entry)
         for key in self._keys(entry, is_wide=self._spec.wide):
             cell = self._cells.get(key)
@@ -176,7 +211,7 @@ class View(Generic[N]):
                     places = self._asked_places(asked)
                 for place in places:
                     for entry, _ in cell.search(place):
-                        if self._is_possible(entry, asked):
+                        if entry not in self._gone and self._is_possible(entry, asked):
                             yield entry
 
     def _is_possible(self, entry: Entry[Any], asked: Entry[Any]) -> bool:
