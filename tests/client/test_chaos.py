@@ -30,6 +30,7 @@ def break_all(server: Server) -> None:
         connection.abort()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_nothing_comes_twice_and_in_the_end_the_server_has_what_is_wanted(seed: int) -> None:
     random = Random(seed)

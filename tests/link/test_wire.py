@@ -65,6 +65,7 @@ def test_every_frame_and_message_has_a_number_of_its_own() -> None:
         assert len(set(kinds.values())) == len(kinds)
 
 
+@pytest.mark.slow
 def test_damaged_frames_are_refused(said: list[Frame]) -> None:
     """They become another frame or an error that says so, and nothing else."""
     random, refused = Random(1), 0

@@ -164,6 +164,7 @@ def test_a_store_whose_messages_are_all_acknowledged_takes_more_though_the_disk_
     run(story(), 60)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_stops_the_server_and_nothing_more_is_acknowledged(tmp_path: Path) -> None:
     def fail(*_: object, **__: object) -> None:
         raise FailedStoreError("the disk does not do what it should")

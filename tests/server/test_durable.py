@@ -167,6 +167,7 @@ def test_acceptance_says_what_it_promises(tmp_path: Path, usual: Mode) -> None:
     run(story())
 
 
+@pytest.mark.slow
 def test_a_key_counts_once_also_over_restarts(tmp_path: Path) -> None:
     def publication(number: int, **options: Any) -> bytes:
         return frames.publish_with(Notification(x=number), frames.Options(**options), number)
@@ -301,6 +302,7 @@ def _x(form: dict[str, Any]) -> Any:
     return form["notification"]["x"]
 
 
+@pytest.mark.slow
 def test_dead_letters(tmp_path: Path) -> None:
     async def letters(raw: Raw) -> list[tuple[int, int, str, list[Any]]]:
         raw.send(control.encode(Query(50, "letters")))
@@ -413,6 +415,7 @@ def test_a_second_connection_takes_over_the_log(tmp_path: Path) -> None:
     run(story())
 
 
+@pytest.mark.slow
 def test_without_room_publications_are_refused_and_deliveries_go_on(tmp_path: Path) -> None:
     async def story() -> None:
         config = configured(**stored(tmp_path))

@@ -172,6 +172,7 @@ def test_faults_in_the_node_cost_others_nothing(more: dict[str, Any], monkeypatc
     run(story())
 
 
+@pytest.mark.slow
 def test_a_long_key_survives_a_restart(tmp_path: Path) -> None:
     """The longest key, name and trace go through the log of a durable party and the disk."""
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01 " + "a" * 456
@@ -303,6 +304,7 @@ def test_a_frame_for_a_peer_that_cannot_be_encoded_ends_the_link_and_it_begins_a
     run(story(), 2 * DEADLINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["turn", "persist", "look"])
 def test_a_server_whose_state_may_be_wrong_acknowledges_nothing_and_stops(
     place: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -485,6 +487,7 @@ def test_logs_of_a_program_that_holds_a_server_hold_no_content(
     assert "RuntimeError" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_flood_of_faults_does_not_flood_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

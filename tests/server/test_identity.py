@@ -85,6 +85,7 @@ async def tell_and_take_back(folder: Path, server: Server) -> None:
         await written(server)
 
 
+@pytest.mark.slow
 def test_a_filter_that_is_taken_back_in_other_words_leaves_no_ghost(tmp_path: Path) -> None:
     """The first ending: the filter is wanted once more."""
 
@@ -105,6 +106,7 @@ def test_a_filter_that_is_taken_back_in_other_words_leaves_no_ghost(tmp_path: Pa
     run(play())
 
 
+@pytest.mark.slow
 def test_a_server_starts_when_the_link_to_such_a_neighbour_is_removed(tmp_path: Path) -> None:
     """The second ending: the link is removed, and milan restarts."""
 
@@ -210,6 +212,7 @@ def unpack(name: str, folder: Path) -> None:
         target.write_bytes(gzip.decompress(path.read_bytes()))
 
 
+@pytest.mark.slow
 def test_doubles_of_the_release_before_are_merged(tmp_path: Path) -> None:
     unpack("doubled", tmp_path)
     assert not is_sound(tmp_path)
@@ -282,6 +285,7 @@ def test_a_server_starts_on_rows_that_it_cannot_read(tmp_path: Path) -> None:
     assert sorted(aside) == sorted(key for key, _ in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["doubled", ""])
 def test_a_full_disk_keeps_a_server_from_starting_only_if_records_have_to_move(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from palio.link.frames import Open
 from palio.node.node import Node, NodeSettings
 from palio.server import linking
@@ -53,6 +55,7 @@ def test_the_server_that_accepts_says_that_the_neighbour_was_silent() -> None:
     run(play())
 
 
+@pytest.mark.slow
 def test_the_server_that_accepts_says_that_the_operator_of_the_other_one_has_removed_the_link() -> None:
     async def play() -> None:
         async with serving() as milan:
@@ -70,6 +73,7 @@ def test_the_server_that_accepts_says_that_the_operator_of_the_other_one_has_rem
     run(play())
 
 
+@pytest.mark.slow
 def test_a_neighbour_that_was_removed_stays_in_the_status_when_its_connection_has_ended() -> None:
     async def play() -> None:
         async with serving() as milan:
@@ -113,6 +117,7 @@ def test_the_server_that_refuses_a_link_says_why() -> None:
     run(play())
 
 
+@pytest.mark.slow
 def test_configurations_that_contradict_each_other_are_named_at_both_servers() -> None:
     """Also if one of the servers does not open the link; before, the one that did decided."""
 

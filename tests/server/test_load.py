@@ -34,6 +34,7 @@ from tests.serving import DEADLINE, Raw, run, serving, until
 CROWDED: dict[str, Any] = {"waiting_bytes": 4_000_000, "drain_seconds": 0.5}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["disconnect", "drop"])
 def test_subscribers_that_do_not_read_hold_nobody_up(policy: str) -> None:
     """With so long a time for slow consumers, publishers would wait until the end of the test if they waited at all."""
@@ -110,6 +111,7 @@ def _beginning(size: int, sent: int) -> bytes:
     return (size - 4).to_bytes(4, "big") + bytes([frames.LINK]) + bytes(sent - 5)
 
 
+@pytest.mark.slow
 def test_unfinished_frames_of_neighbours_have_the_same_bound() -> None:
     async def play() -> None:
         async with serving(connections={"unfinished_bytes": 1_000_000}) as server:

@@ -37,6 +37,7 @@ def test_a_second_live_server_of_a_name_is_refused() -> None:
     run(play())
 
 
+@pytest.mark.slow
 def test_a_server_whose_former_process_does_not_answer_takes_the_name_also_with_an_older_start() -> None:
     async def play() -> None:
         async with serving() as milan:

@@ -115,6 +115,7 @@ def test_how_soon_a_connection_is_opened_again_that_ends_again_and_again(
     assert longest / 2 <= max(pauses) <= longest
 
 
+@pytest.mark.slow
 def test_a_server_opens_a_link_that_breaks_the_rules_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     first = 0.05
     monkeypatch.setattr(module, "_FIRST_RETRY", first)
@@ -179,6 +180,7 @@ def test_limits_of_a_server_with_another_name_are_not_noted() -> None:
 # -- two connections of one name ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_connection_that_loses_against_another_one_of_the_same_process_is_told_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -281,6 +283,7 @@ def test_a_reload_with_another_latency_renews_the_link_with_a_true_reason(
     run(play())
 
 
+@pytest.mark.slow
 def test_a_reload_with_another_latency_keeps_the_link_where_latency_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -314,6 +317,7 @@ def test_a_reload_with_another_role_renews_the_link_with_a_true_reason(monkeypat
     run(play())
 
 
+@pytest.mark.slow
 def test_a_reload_with_another_url_keeps_the_link_and_loses_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         async with AsyncExitStack() as stack:
@@ -333,6 +337,7 @@ def test_a_reload_with_another_url_keeps_the_link_and_loses_no_message(monkeypat
     run(play())
 
 
+@pytest.mark.slow
 def test_a_peer_that_is_removed_from_the_configuration_and_added_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         async with AsyncExitStack() as stack:
@@ -397,6 +402,7 @@ def test_a_configuration_that_changed_while_the_server_was_down_takes_effect(
     run(play())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peers", [[], [{"name": "b"}]], ids=["no peer", "no url"])
 def test_a_url_that_was_removed_while_the_server_was_down_ends_the_link(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peers: list[dict[str, Any]]

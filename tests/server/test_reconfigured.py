@@ -48,6 +48,7 @@ async def gets(here: Server, folder: Path, value: int) -> None:
         assert await eva.until(Notification) == Notification(x=value)
 
 
+@pytest.mark.slow
 def test_a_gateway_that_leaves_the_configuration_ends_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> None:
         port = await waiting(tmp_path)
@@ -65,6 +66,7 @@ def test_a_gateway_that_leaves_the_configuration_ends_alone(tmp_path: Path, capl
     assert is_sound(tmp_path)
 
 
+@pytest.mark.slow
 def test_another_architecture_says_what_it_costs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> None:
         port = await waiting(tmp_path)
@@ -81,6 +83,7 @@ def test_another_architecture_says_what_it_costs(tmp_path: Path, caplog: pytest.
     assert is_sound(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_server_of_another_name_does_not_touch_the_store(tmp_path: Path) -> None:
     async def play() -> None:
         port = await waiting(tmp_path)
