@@ -97,7 +97,7 @@ def _match(session: SparkSession, job: Job, events: Events, tell: Callable[[str]
 
 
 def _matched(events: Events, filters: FilterSet, job: Job) -> DataFrame:
-    """What is found, computed and kept; files that turn out to be damaged are left out, and it is done again."""
+    """Match, compute and keep the result. Files that turn out to be damaged are left out, and the match is repeated."""
     while True:
         found = events.match(filters, cast("Result", job.result)).persist(StorageLevel.DISK_ONLY)
         try:

@@ -68,7 +68,7 @@ class Telling:
         self._held = 0
         """The number of the next message that is held: it is part of the keys of records."""
         self._held_records: dict[Key, Behind | None] = {}
-        """What has begun or ended to be held since records were asked for."""
+        """The messages that have been held or released since records were asked for."""
         self._pacing = Pacing(settings.in_flight)
         self.deadline: int | None = None
         """When what waits has to be told; ``None`` if it waits for neighbours alone."""

@@ -27,7 +27,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import DataType, StructType
 
 EMPTY = "the file is empty"
-"""What is told of a Parquet file without a byte; files of text may be empty."""
+"""The problem of a Parquet file without a byte. Files of text may be empty."""
 _LOOKS = 8
 """Files that are looked at at the same time; that is mostly waiting."""
 _FEW = 4

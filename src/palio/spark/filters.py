@@ -169,7 +169,7 @@ _DOUBLED_QUOTE = r'[^\\,"]""'
 
 
 def _escape_of_quotes(lines: DataFrame) -> str:
-    """What stands before a quote within a value of CSV: another one (RFC 4180), or a backslash, as Spark writes it."""
+    """The escape character before a quote in a value of CSV: a quote (RFC 4180), or a backslash, as Spark writes it."""
     return "\\" if lines.where(sql.col("value").rlike(_DOUBLED_QUOTE)).isEmpty() else '"'
 
 

@@ -59,7 +59,7 @@ def read_parts(reading: Reading, batches: Iterable[pa.RecordBatch]) -> Iterator[
 
 
 def values(column: pa.Array) -> list[Any]:
-    """What is in a column of ids or texts; strings that are not UTF-8, which Spark can have, stay bytes."""
+    """The values of a column of ids or texts. Strings that are not UTF-8, which Spark can have, stay bytes."""
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:

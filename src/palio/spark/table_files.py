@@ -51,7 +51,7 @@ class TableFiles:
 
     @property
     def skipped(self) -> DataFrame | None:
-        """What was left out: ``file``, ``record`` (of a line) and ``problem``."""
+        """The skipped files and lines: ``file``, ``record`` (of a line) and ``problem``."""
         return skipped_table(self._session, self._left_out, [] if self._lines is None else [self._lines])
 
     def leave_out(self, error: Exception, columns: Collection[str]) -> bool:
