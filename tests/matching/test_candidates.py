@@ -132,6 +132,24 @@ def test_entries_that_come_and_go_while_a_search_goes_on(few: int, monkeypatch: 
         assert {each for each in there if each.owner == "x" and covers(each, asked, wide)} <= set(again) <= set(there)
 
 
+def test_entries_that_are_taken_out_later_count_no_longer_and_may_come_back() -> None:
+    index: Index[Entry[Filter]] = Index(Filter)
+    entries = [Entry(Filter.parse(f"x = {number} and y > {number}")) for number in range(40)]
+    for entry in entries:
+        index.add(entry)
+    asked = Entry(Filter.parse("y > 0"))
+    assert set(index.may_be_covered(asked)) == set(entries)
+    for entry in entries[:30]:
+        index.remove(entry)
+    assert set(index.may_be_covered(asked)) == set(entries[30:])
+    for entry in entries[:20]:
+        index.add(entry)
+    assert set(index.may_be_covered(asked)) == {*entries[:20], *entries[30:]}
+    for entry in (*entries[:20], *entries[30:-1]):
+        index.remove(entry)
+    assert set(index.may_be_covered(asked)) == {entries[-1]}
+
+
 def covers(entry: Entry[Filter], asked: Entry[Filter], wide: bool) -> bool:
     above, below = (entry, asked) if wide else (asked, entry)
     return above.element.covers(below.element)

@@ -226,6 +226,22 @@ def test_a_wave_waits_for_the_changes_before_it_and_not_for_later_ones() -> None
     assert len(server.sent) == 8 + 1
 
 
+def test_waves_that_wait_are_sent_after_a_restart_in_their_order() -> None:
+    server = Server(in_flight=2, is_kept=True)
+    for number in range(8):
+        server.toggle(Filter.parse(f"x = {number}").canonical(), "me")
+    server.begin_wave()
+    server.toggle(Filter.parse("y = 1").canonical(), "me")
+    server.begin_wave()
+    assert not server.waves_sent
+    for _ in range(2):
+        server.restart()
+    server.begin_wave()
+    server.drain()
+    assert server.waves_sent == [0, 1, 2]
+    assert not server.records
+
+
 def test_a_wave_is_sent_when_the_changes_before_it_were_undone() -> None:
     server = Server(in_flight=2, is_kept=True)
     filters = [Filter.parse(f"x = {number}").canonical() for number in range(4)]
